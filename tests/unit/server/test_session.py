@@ -1,0 +1,92 @@
+"""Who is connected, and under which session."""
+
+import pytest
+from windsprite_protocol.model.system import TransportKind
+from windsprite_server.session import Connection, SessionConflictError, Sessions
+
+ALICE = 7
+BOB = 8
+
+
+def client(number: int) -> bytes:
+    return number.to_bytes(16, "little")
+
+
+def connect(sessions: Sessions) -> Connection:
+    return sessions.connect(TransportKind.TCP, "192.0.2.1:50000", "192.0.2.9", 8090)
+
+
+def test_connections_are_numbered_from_one_and_found_by_number() -> None:
+    sessions = Sessions(1)
+    first, second = connect(sessions), connect(sessions)
+    assert (first.number, second.number) == (1, 2)
+    assert sessions.get(2) is second
+    assert list(sessions) == [first, second]
+    sessions.disconnect(first)
+    assert sessions.get(1) is None
+    assert len(sessions) == 1
+
+
+def test_session_numbers_grow_with_every_login() -> None:
+    sessions = Sessions(1)
+    numbers = [sessions.bind(connect(sessions), client(n + 1), ALICE).number for n in range(5)]
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] > 0
+
+
+def test_session_numbers_of_a_later_start_are_above_all_earlier_ones() -> None:
+    earlier, later = Sessions(1), Sessions(2)
+    last = 0
+    for n in range(1000):
+        last = earlier.bind(connect(earlier), client(n + 1), ALICE).number
+    assert later.bind(connect(later), client(1), ALICE).number > last
+
+
+def test_session_numbers_stay_positive_as_signed_numbers() -> None:
+    sessions = Sessions((1 << 23) - 1)
+    assert 0 < sessions.bind(connect(sessions), client(1), ALICE).number < 1 << 63
+
+
+@pytest.mark.parametrize("generation", [0, -1, 1 << 23])
+def test_a_generation_that_does_not_fit_is_refused(generation: int) -> None:
+    with pytest.raises(ValueError, match="generation"):
+        Sessions(generation)
+
+
+def test_logout_ends_the_session_and_the_connection_can_log_in_again() -> None:
+    sessions = Sessions(1)
+    connection = connect(sessions)
+    first = sessions.bind(connection, client(1), ALICE)
+    assert sessions.unbind(connection) is first
+    assert connection.session is None
+    assert sessions.unbind(connection) is None
+    assert sessions.bind(connection, client(2), BOB).number > first.number
+
+
+def test_the_same_client_id_moves_to_the_newer_connection_of_the_same_user() -> None:
+    sessions = Sessions(1)
+    old, new = connect(sessions), connect(sessions)
+    sessions.bind(old, client(1), ALICE)
+    session = sessions.bind(new, client(1), ALICE)
+    assert old.session is None
+    assert new.session is session
+    assert sessions.disconnect(old) is None
+    assert new.session is session
+
+
+def test_a_client_id_of_another_user_is_refused_and_nothing_changes() -> None:
+    sessions = Sessions(1)
+    owner, intruder = connect(sessions), connect(sessions)
+    session = sessions.bind(owner, client(1), ALICE)
+    with pytest.raises(SessionConflictError):
+        sessions.bind(intruder, client(1), BOB)
+    assert owner.session is session
+    assert intruder.session is None
+
+
+def test_a_client_id_is_free_once_its_connection_is_gone() -> None:
+    sessions = Sessions(1)
+    owner = connect(sessions)
+    session = sessions.bind(owner, client(1), ALICE)
+    assert sessions.disconnect(owner) is session
+    assert sessions.bind(connect(sessions), client(1), BOB).user_id == BOB
