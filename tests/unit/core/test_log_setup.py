@@ -1,0 +1,91 @@
+import io
+import json
+
+import pytest
+
+from support.clock import ManualClock
+from windsprite_server.core.log_setup import (
+    LogFormat,
+    Logger,
+    LogLevel,
+    make_logger,
+    make_quiet_logger,
+)
+
+CLOCK = ManualClock(now_us=1_700_000_000_000_042)
+
+
+def logger_and_output(
+    log_format: LogFormat = "json", level: LogLevel = "info"
+) -> tuple[Logger, io.StringIO]:
+    output = io.StringIO()
+    return make_logger(log_format=log_format, level=level, stream=output, clock=CLOCK), output
+
+
+def test_json_lines_carry_time_level_and_bound_fields() -> None:
+    logger, output = logger_and_output()
+    logger.bind(connection=7).info("listening", tcp="127.0.0.1:8090")
+    assert json.loads(output.getvalue()) == {
+        "event": "listening",
+        "level": "info",
+        "timestamp": "2023-11-14T22:13:20.000042Z",
+        "connection": 7,
+        "tcp": "127.0.0.1:8090",
+    }
+    logger.info("next")
+    assert "connection" not in output.getvalue().splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [("debug", "diwe"), ("info", "iwe"), ("warning", "we"), ("error", "e")],
+)
+def test_levels(level: LogLevel, written: str) -> None:
+    logger, output = logger_and_output(level=level)
+    logger.debug("d")
+    logger.info("i")
+    logger.warning("w")
+    logger.error("e")
+    assert "".join(json.loads(line)["event"] for line in output.getvalue().splitlines()) == written
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_tracebacks_show_no_local_variables(log_format: LogFormat) -> None:
+    logger, output = logger_and_output(log_format)
+
+    def fail(password: str) -> None:
+        raise RuntimeError("failed")
+
+    try:
+        fail("very " + "secret")
+    except RuntimeError:
+        logger.exception("handler failed", request=3)
+    assert "RuntimeError: failed" in output.getvalue()
+    assert "very secret" not in output.getvalue()
+
+
+def test_console_lines_are_plain_text_when_not_on_a_terminal() -> None:
+    logger, output = logger_and_output("console")
+    logger.info("listening", tcp="127.0.0.1:8090")
+    line = output.getvalue()
+    assert "listening" in line
+    assert "tcp=127.0.0.1:8090" in line
+    assert "\x1b" not in line
+
+
+def test_a_quiet_logger_writes_only_what_is_critical() -> None:
+    output = io.StringIO()
+    logger = make_quiet_logger(output, CLOCK)
+    logger.error("not this")
+    logger.critical("but this")
+    assert "not this" not in output.getvalue()
+    assert "but this" in output.getvalue()
+
+
+def test_two_loggers_in_one_process_differ() -> None:
+    loud, loud_output = logger_and_output(level="debug")
+    calm, calm_output = logger_and_output(level="error")
+    loud.debug("heard")
+    calm.debug("not heard")
+    assert "heard" in loud_output.getvalue()
+    assert calm_output.getvalue() == ""
