@@ -1,0 +1,32 @@
+"""Why a log refuses something."""
+
+
+class LogError(Exception):
+    """A log could not do what it was asked; the text is a sentence for people."""
+
+
+class LogUnavailableError(LogError):
+    """The operating system refused a write (disk full, I/O error, read-only file system).
+
+    Nothing of it is visible and nothing of it stays behind; the same request may succeed later.
+    """
+
+
+class LogFailedError(LogError):
+    """An earlier fsync failed, so that what the disk holds is not known.
+
+    The log takes no more writes until the server is started anew; what was acknowledged before
+    stays readable.
+    """
+
+
+class LogClosedError(LogError):
+    """The partition was removed or the store closed."""
+
+
+class UnknownPartitionError(LogError):
+    """The store has no log under this key."""
+
+
+class TooManyOffsetsError(LogError):
+    """The partition holds as many consumer offsets of this kind as it may."""
