@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from windsprite_protocol.error_sentences import SENTENCES
+
 
 class ErrorCode(IntEnum):
     """Every error number of the protocol; the ones in use and the retired ones still defined."""
@@ -261,6 +263,11 @@ class ErrorCode(IntEnum):
         except ValueError:
             return cls.ERROR
 
+    @property
+    def sentence(self) -> str:
+        """What went wrong and what can be done about it, for people."""
+        return SENTENCES[self.name]
+
 
 class ProtocolError(Exception):
     """Base of all errors of this package."""
@@ -276,6 +283,10 @@ class DecodeError(ProtocolError):
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_COMMAND) -> None:
         super().__init__(message)
         self.code = code
+
+
+class BadFrameError(DecodeError):
+    """A frame after which nothing more can be read: the connection has to be closed."""
 
 
 class EncodeError(ProtocolError, ValueError):
