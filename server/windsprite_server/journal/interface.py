@@ -1,0 +1,117 @@
+"""What a journal is, whatever it is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One journaled command.
+
+    Attributes:
+        position: 1 or more; grows strictly, never used twice, not even across restarts.
+        timestamp_us: When it was committed, in microseconds since the Unix epoch; grows strictly.
+        user_id: The acting user; `None`: the server itself.
+        command: The encoded command.
+    """
+
+    position: int
+    timestamp_us: int
+    user_id: int | None
+    command: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An encoded state that stands for all entries up to a position."""
+
+    position: int
+    state: bytes = field(repr=False)
+
+
+class JournalProblem(Enum):
+    """What is wrong with a journal."""
+
+    MISSING = "missing"
+    """There is no journal where one is expected."""
+    IN_USE = "in use"
+    """Another process has it open."""
+    FOREIGN = "foreign"
+    """The file is something else."""
+    NEWER_FORMAT = "newer format"
+    """A later version wrote it."""
+    DAMAGED = "damaged"
+    """What it holds is not what was written; nothing was changed."""
+    NOT_WRITTEN = "not written"
+    """A write failed and left no trace: it may be tried again."""
+    UNKNOWN_OUTCOME = "unknown outcome"
+    """A write failed, and only reopening the journal shows whether it is in it."""
+    CLOSED = "closed"
+    """The journal is closed, or an earlier write ended with an unknown outcome."""
+
+
+class JournalError(Exception):
+    """A journal cannot be opened, read or written.
+
+    Attributes:
+        problem: What is wrong.
+        position: The entry or snapshot concerned, where there is one.
+    """
+
+    def __init__(self, problem: JournalProblem, message: str, position: int | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem
+        self.position = position
+
+
+class Journal(Protocol):
+    """Durable, ordered commands."""
+
+    @property
+    def last_position(self) -> int:
+        """The position of the newest durable entry; 0 before the first."""
+        ...
+
+    async def append(self, entries: Sequence[Entry]) -> int:
+        """Append entries in one step: all of them or none.
+
+        Returns:
+            The durable position, which is that of the last entry.
+
+        Raises:
+            JournalError: `NOT_WRITTEN`, `UNKNOWN_OUTCOME` or `CLOSED`.
+            ValueError: The positions or timestamps do not grow.
+        """
+        ...
+
+    async def snapshot(self) -> Snapshot | None:
+        """The stored snapshot, if there is one.
+
+        Raises:
+            JournalError: `DAMAGED`.
+        """
+        ...
+
+    def replay(self, after: int) -> AsyncIterator[Entry]:
+        """All entries after a position, verified, in order.
+
+        Raises:
+            JournalError: `DAMAGED`, or the entries after that position are not kept any more.
+        """
+        ...
+
+    async def store_snapshot(self, snapshot: Snapshot) -> None:
+        """Let a snapshot stand for all entries up to its position, which are dropped.
+
+        Raises:
+            JournalError: The old snapshot and the entries are still there.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what is being written; later calls fail with `CLOSED`."""
+        ...
