@@ -7,8 +7,8 @@ frame's body instead: the bytes are received where they stay, and no frame pays 
 
 A header is only a promise. Memory in Python is written when it is made, so that a body of 64 MiB
 would cost a connection that sends 256 bytes as much as one that sends it all. A body beyond 1 MiB
-therefore grows as its bytes arrive, eightfold at a time: what is set aside is at most eight times
-what was received. Copying on the way costs the largest frame a seventh of its size.
+therefore grows as its bytes arrive, eightfold at a time: what is set aside is at most 1 MiB or
+eight times what was received. Copying on the way costs the largest frame a seventh of its size.
 
 A buffer that was handed out is never resized, since an event loop may hold on to it while it
 reports the bytes that arrived.
@@ -95,6 +95,11 @@ class FrameDecoder:
         self._body: memoryview | None = None  # of a frame that is larger than the buffer
         self._body_end = 0
         self._body_size = 0
+
+    @property
+    def is_inside_frame(self) -> bool:
+        """Whether a part of a frame has arrived: the end of the stream would cut it."""
+        return self._end > 0 or self._body is not None
 
     @property
     def wanted(self) -> int:

@@ -1,0 +1,362 @@
+"""The server's side of this generation: frames to calls, outcomes to frames (spec 01).
+
+The reference leaves some bad requests without an answer; here each one gets the refusal that is
+free of risk for its clients, since silence costs them a time-out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import xxhash
+
+from windsprite_protocol.body import ConstructCodec
+from windsprite_protocol.errors import (
+    BadFrameError,
+    DecodeError,
+    EncodeError,
+    ErrorCode,
+    ProtocolError,
+)
+from windsprite_protocol.generation import Codec, Command
+from windsprite_protocol.model.messages import Buffer
+from windsprite_protocol.model.outcomes import (
+    Evicted,
+    NotNow,
+    Outcome,
+    Refused,
+    Rejected,
+    Success,
+)
+from windsprite_protocol.model.sessions import (
+    ClientVersion,
+    EvictionReason,
+    Login,
+    LoginWithToken,
+)
+from windsprite_protocol.v0_11.decoder import Frame
+from windsprite_protocol.v0_11.frames import (
+    DEFAULT_MAX_FRAME_SIZE,
+    HEADER_SIZE,
+    LAST_FRAME_KIND,
+    MIN_PROTOCOL_VERSION,
+    NOBODY,
+    OPERATIONS,
+    PROTOCOL_VERSION,
+    EvictionHeader,
+    FrameKind,
+    Operation,
+    ReplyHeader,
+    RequestHeader,
+    is_internal,
+    is_metadata,
+    pack_eviction,
+    pack_reply,
+    unpack_request,
+)
+from windsprite_protocol.v0_11.layouts.sessions import CLIENT_VERSION
+from windsprite_protocol.v0_11.table import GENERATION
+
+T = TypeVar("T")
+
+_LEGACY_LOGINS: Final = frozenset({38, 44})
+
+# Members of an enumeration are slow to look up; these are compared for every frame.
+_REQUEST: Final = int(FrameKind.REQUEST)
+_RESERVED: Final = int(Operation.RESERVED)
+_REGISTER: Final = int(Operation.REGISTER)
+_NON_REPLICATED: Final = int(Operation.NON_REPLICATED)
+_LOGOUT: Final = int(Operation.LOGOUT)
+_DELETE_SEGMENTS: Final = int(Operation.DELETE_SEGMENTS)
+
+_BY_OPERATION: Final = {
+    command.operation: command
+    for command in GENERATION
+    if command.operation != _NON_REPLICATED and command.request_type is not LoginWithToken
+}
+_COMMITTED: Final = {
+    operation: command.committed_operation for operation, command in _BY_OPERATION.items()
+}
+
+_CLIENT_VERSION: Final = ConstructCodec(CLIENT_VERSION)
+_PASSWORD_LOGIN: Final = GENERATION.of(Login).request
+_TOKEN_LOGIN: Final = GENERATION.of(LoginWithToken).request
+
+_SECTION_OF_SUCCESS: Final = bytes(4)
+_SECTION_OF_REJECTION: Final = bytes([1, 0, 0, 0, 0, 0, 0, 0])
+
+_JOINED_SIZE: Final = 4096
+"""Bytes up to which copying a body costs less than one more buffer to be sent."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A request that may be carried out.
+
+    Attributes:
+        header: As it came in; neither its session nor its user may be trusted.
+        command: What is asked for; `Login` also stands for a login by token.
+        body: Not decoded yet.
+    """
+
+    header: RequestHeader
+    command: Command[Any]
+    body: memoryview
+
+    def request(self) -> Any:  # noqa: ANN401  # of `command.request_type`
+        """The decoded body: a request of the command, or the `LoginAttempt` of a login.
+
+        Raises:
+            DecodeError: Refuse the call with its code; a login is evicted as malformed.
+        """
+        if self.header.operation == _REGISTER:
+            return decode_login(self.body)
+        return self.command.request.decode(self.body)
+
+
+class InadmissibleError(ProtocolError):
+    """A request is answered without being carried out.
+
+    Attributes:
+        header: That of the request; may hold anything.
+        outcome: What to answer.
+    """
+
+    def __init__(self, header: RequestHeader, outcome: Refused | Evicted) -> None:
+        super().__init__(f"operation {header.operation}, code {header.code}: {outcome}")
+        self.header = header
+        self.outcome = outcome
+
+
+def admit(frame: Frame, *, bound: bool) -> Call | None:
+    """Checks what can be told from a frame alone (spec 01, 1.3 and 10).
+
+    Args:
+        frame: As it came from the decoder.
+        bound: Whether the connection has a session.
+
+    Returns:
+        The call, or `None` for a frame that is not meant for a server of clients: it is dropped.
+
+    Raises:
+        BadFrameError: The other side does not speak this protocol: close the connection.
+        InadmissibleError: The request gets an answer at once; the connection stays open.
+    """
+    header = unpack_request(frame.header)
+    if header.kind != _REQUEST:
+        if header.kind > LAST_FRAME_KIND:
+            raise BadFrameError(f"a frame of kind {header.kind}")
+        return None
+    operation = header.operation
+    if not _is_plausible(header):
+        raise _refused(header, ErrorCode.INVALID_COMMAND)
+    if header.request_checksum != NOBODY and header.request_checksum != checksum_of(frame.body):
+        raise _refused(header, ErrorCode.INVALID_FORMAT)
+    if operation == _NON_REPLICATED:
+        return Call(header, _command_of_code(header, bound=bound), frame.body)
+    if not bound and operation > _LOGOUT:
+        raise InadmissibleError(header, Evicted(EvictionReason.NO_SESSION))
+    if is_internal(operation):
+        raise InadmissibleError(header, Evicted(EvictionReason.INVALID_REQUEST_OPERATION))
+    return Call(header, _BY_OPERATION[operation], frame.body)
+
+
+def checksum_of(body: Buffer) -> bytes:
+    """The `request_checksum` of a body: its XXH3-64, extended to the 16 bytes of the wire."""
+    return xxhash.xxh3_64_intdigest(body).to_bytes(16, "little")
+
+
+def _is_plausible(header: RequestHeader) -> bool:
+    """Whether operation, client, session and request can belong together."""
+    operation = header.operation
+    if operation not in OPERATIONS or operation == _RESERVED or header.client == NOBODY:
+        return False
+    if operation == _REGISTER:
+        return not (header.session or header.request)
+    return operation == _NON_REPLICATED or bool(header.session and header.request)
+
+
+def _command_of_code(header: RequestHeader, *, bound: bool) -> Command[Any]:
+    """The command of a request that carries its code."""
+    if header.code in T = TypeVar("T")
+
+_LEGACY_LOGINS:
+        raise InadmissibleError(header, Evicted(EvictionReason.MALFORMED_LOGIN))
+    command = GENERATION.by_code(header.code)
+    if not bound and (command is None or command.needs_login):
+        raise _refused(header, ErrorCode.UNAUTHENTICATED)
+    if command is None:
+        raise _refused(header, ErrorCode.INVALID_COMMAND)
+    if command.operation != _NON_REPLICATED:
+        raise _refused(header, ErrorCode.FEATURE_UNAVAILABLE)
+    return command
+
+
+def _refused(header: RequestHeader, code: ErrorCode) -> InadmissibleError:
+    return InadmissibleError(header, Refused(code))
+
+
+# --- Logins ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAttempt:
+    """What the body of a login can be read as (spec 01, 5.2).
+
+    The wire does not say whether a password or a token was meant. With an empty password both
+    readings are possible; with neither the login is malformed.
+
+    Attributes:
+        client: Who speaks; `accepts` says whether this version is served. Asked first.
+        password: The reading as a login with a password, tried before the other.
+        token: The reading as a login with a token.
+    """
+
+    client: ClientVersion
+    password: Login | None
+    token: LoginWithToken | None
+
+
+def decode_login(body: memoryview) -> LoginAttempt:
+    """Reads the body of a login in every way it can be read.
+
+    Raises:
+        DecodeError: Not even the version of the client can be read.
+    """
+    return LoginAttempt(
+        client=_CLIENT_VERSION.decode(body),
+        password=_reading(_PASSWORD_LOGIN, body),
+        token=_reading(_TOKEN_LOGIN, body),
+    )
+
+
+def _reading(codec: Codec[T], body: memoryview) -> T | None:
+    try:
+        return codec.decode(body)
+    except DecodeError:
+        return None
+
+
+# --- Outcomes --------------------------------------------------------------------------------
+
+
+def encode_outcome(
+    call: Call | RequestHeader,
+    outcome: Outcome,
+    *,
+    commit: int,
+    cluster_id: bytes,
+    timestamp: int = 0,
+    max_frame_size: int = DEFAULT_MAX_FRAME_SIZE,
+) -> list[Buffer]:
+    """The frame that answers a request (spec 01, 3 and 4).
+
+    Args:
+        call: What is answered; its header is enough unless the outcome is a success.
+        outcome: How the request ended. What is `Rejected` outside of the metadata commands
+            travels as if it were `Refused`, since only those have room for both.
+        commit: Up to where the metadata of this server is applied. Not shown to a client that
+            is told to log in first.
+        cluster_id: 16 bytes (spec 09, 1).
+        timestamp: When an executed request was committed, in microseconds since the Unix epoch.
+        max_frame_size: Bytes of the largest frame that clients take.
+
+    Returns:
+        The parts of the frame in their order; batches are not copied.
+
+    Raises:
+        EncodeError: This outcome cannot be the answer to this request, its value does not fit
+            the command, or the frame would be too large.
+    """
+    header = call.header if isinstance(call, Call) else call
+    operation = header.operation
+    match outcome:
+        case Success(value):
+            if not isinstance(call, Call):
+                raise EncodeError("only an admitted call can succeed")
+            body = call.command.reply.encode(value)
+            section = _SECTION_OF_SUCCESS if call.command.framed else b""
+            stamp = call.command.committed_operation
+        case Refused(code):
+            return [_refusal(header, code, commit, cluster_id)]
+        case Rejected(code):
+            if operation == _REGISTER:
+                raise EncodeError("a login is turned down by an eviction")
+            stamp = _COMMITTED.get(operation, operation)
+            if not is_metadata(stamp):
+                return [_refusal(header, code, commit, cluster_id)]
+            body = ()
+            section = _SECTION_OF_REJECTION + code.to_bytes(4, "little")
+        case NotNow(code):
+            stamp = _COMMITTED[operation] if operation == _DELETE_SEGMENTS else operation
+            if stamp != _REGISTER and not is_metadata(stamp):
+                return [_refusal(header, code, commit, cluster_id)]
+            body = ()
+            section = _SECTION_OF_REJECTION + code.to_bytes(4, "little")
+            timestamp = 0
+        case Evicted(reason):
+            return [encode_eviction(reason, client=header.client, cluster_id=cluster_id)]
+    body_size = sum(map(len, body))
+    size = HEADER_SIZE + len(section) + body_size
+    if size > max_frame_size:
+        message = f"a reply of {size} bytes; clients take {max_frame_size}"
+        raise EncodeError(message)
+    head = pack_reply(
+        ReplyHeader(
+            cluster=cluster_id,
+            size=size,
+            request_checksum=header.request_checksum,
+            client=header.client,
+            op=commit,
+            commit=commit,
+            timestamp=timestamp,
+            request=header.request,
+            operation=stamp,
+        )
+    )
+    if body_size <= _JOINED_SIZE:
+        return [b"".join((head, section, *body))]
+    return [head + section, *body]
+
+
+def encode_eviction(reason: EvictionReason, *, client: bytes, cluster_id: bytes) -> bytes:
+    """The frame that ends a session, also without having been asked (spec 01, 4).
+
+    Args:
+        reason: Why. Only `INCOMPATIBLE_PROTOCOL` says which versions are served.
+        client: Whose session; 16 bytes, not all of them 0.
+        cluster_id: 16 bytes (spec 09, 1).
+
+    Raises:
+        EncodeError: There is no client.
+    """
+    if client == NOBODY:
+        raise EncodeError("an eviction of nobody")
+    incompatible = reason == EvictionReason.INCOMPATIBLE_PROTOCOL
+    return pack_eviction(
+        EvictionHeader(
+            cluster=cluster_id,
+            client=client,
+            max_version=PROTOCOL_VERSION if incompatible else 0,
+            min_version=MIN_PROTOCOL_VERSION if incompatible else 0,
+            reason=reason,
+        )
+    )
+
+
+def _refusal(header: RequestHeader, code: ErrorCode, commit: int, cluster_id: bytes) -> bytes:
+    """A reply that says in its header why nothing was done."""
+    position = 0 if code == ErrorCode.UNAUTHENTICATED else commit
+    return pack_reply(
+        ReplyHeader(
+            cluster=cluster_id,
+            request_checksum=header.request_checksum,
+            client=header.client,
+            op=position,
+            commit=position,
+            request=header.request,
+            operation=header.operation,
+            status=code,
+        )
+    )
