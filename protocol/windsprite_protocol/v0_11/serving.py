@@ -7,19 +7,17 @@ free of risk for its clients, since silence costs them a time-out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import xxhash
 
-from windsprite_protocol.body import ConstructCodec
 from windsprite_protocol.errors import (
     BadFrameError,
-    DecodeError,
     EncodeError,
     ErrorCode,
     ProtocolError,
 )
-from windsprite_protocol.generation import Codec, Command
+from windsprite_protocol.generation import Command
 from windsprite_protocol.model.messages import Buffer
 from windsprite_protocol.model.outcomes import (
     Evicted,
@@ -55,10 +53,8 @@ from windsprite_protocol.v0_11.frames import (
     pack_reply,
     unpack_request,
 )
-from windsprite_protocol.v0_11.layouts.sessions import CLIENT_VERSION
+from windsprite_protocol.v0_11.layouts.sessions import decode_login_shapes
 from windsprite_protocol.v0_11.table import GENERATION
-
-T = TypeVar("T")
 
 _LEGACY_LOGINS: Final = frozenset({38, 44})
 
@@ -79,12 +75,8 @@ _COMMITTED: Final = {
     operation: command.committed_operation for operation, command in _BY_OPERATION.items()
 }
 
-_CLIENT_VERSION: Final = ConstructCodec(CLIENT_VERSION)
-_PASSWORD_LOGIN: Final = GENERATION.of(Login).request
-_TOKEN_LOGIN: Final = GENERATION.of(LoginWithToken).request
-
 _SECTION_OF_SUCCESS: Final = bytes(4)
-_SECTION_OF_REJECTION: Final = bytes([1, 0, 0, 0, 0, 0, 0, 0])
+_SECTION_OF_FAILURE: Final = bytes([1, 0, 0, 0, 0, 0, 0, 0])
 
 _JOINED_SIZE: Final = 4096
 """Bytes up to which copying a body costs less than one more buffer to be sent."""
@@ -179,9 +171,7 @@ def _is_plausible(header: RequestHeader) -> bool:
 
 def _command_of_code(header: RequestHeader, *, bound: bool) -> Command[Any]:
     """The command of a request that carries its code."""
-    if header.code in T = TypeVar("T")
-
-_LEGACY_LOGINS:
+    if header.code in _LEGACY_LOGINS:
         raise InadmissibleError(header, Evicted(EvictionReason.MALFORMED_LOGIN))
     command = GENERATION.by_code(header.code)
     if not bound and (command is None or command.needs_login):
@@ -224,18 +214,7 @@ def decode_login(body: memoryview) -> LoginAttempt:
     Raises:
         DecodeError: Not even the version of the client can be read.
     """
-    return LoginAttempt(
-        client=_CLIENT_VERSION.decode(body),
-        password=_reading(_PASSWORD_LOGIN, body),
-        token=_reading(_TOKEN_LOGIN, body),
-    )
-
-
-def _reading(codec: Codec[T], body: memoryview) -> T | None:
-    try:
-        return codec.decode(body)
-    except DecodeError:
-        return None
+    return LoginAttempt(*decode_login_shapes(body))
 
 
 # --- Outcomes --------------------------------------------------------------------------------
@@ -270,33 +249,22 @@ def encode_outcome(
             the command, or the frame would be too large.
     """
     header = call.header if isinstance(call, Call) else call
-    operation = header.operation
     match outcome:
         case Success(value):
             if not isinstance(call, Call):
                 raise EncodeError("only an admitted call can succeed")
-            body = call.command.reply.encode(value)
-            section = _SECTION_OF_SUCCESS if call.command.framed else b""
             stamp = call.command.committed_operation
-        case Refused(code):
-            return [_refusal(header, code, commit, cluster_id)]
-        case Rejected(code):
-            if operation == _REGISTER:
-                raise EncodeError("a login is turned down by an eviction")
-            stamp = _COMMITTED.get(operation, operation)
-            if not is_metadata(stamp):
-                return [_refusal(header, code, commit, cluster_id)]
-            body = ()
-            section = _SECTION_OF_REJECTION + code.to_bytes(4, "little")
-        case NotNow(code):
-            stamp = _COMMITTED[operation] if operation == _DELETE_SEGMENTS else operation
-            if stamp != _REGISTER and not is_metadata(stamp):
-                return [_refusal(header, code, commit, cluster_id)]
-            body = ()
-            section = _SECTION_OF_REJECTION + code.to_bytes(4, "little")
-            timestamp = 0
+            section = _SECTION_OF_SUCCESS if call.command.framed else b""
+            body = call.command.reply.encode(value)
         case Evicted(reason):
             return [encode_eviction(reason, client=header.client, cluster_id=cluster_id)]
+        case Refused(code) | Rejected(code) | NotNow(code):
+            framed_as = _stamp_of_failure(header.operation, outcome)
+            if framed_as is None:
+                return [_refusal(header, code, commit, cluster_id)]
+            stamp = framed_as
+            section = _SECTION_OF_FAILURE + code.to_bytes(4, "little")
+            body = ()
     body_size = sum(map(len, body))
     size = HEADER_SIZE + len(section) + body_size
     if size > max_frame_size:
@@ -310,7 +278,7 @@ def encode_outcome(
             client=header.client,
             op=commit,
             commit=commit,
-            timestamp=timestamp,
+            timestamp=0 if isinstance(outcome, NotNow) else timestamp,
             request=header.request,
             operation=stamp,
         )
@@ -318,6 +286,24 @@ def encode_outcome(
     if body_size <= _JOINED_SIZE:
         return [b"".join((head, section, *body))]
     return [head + section, *body]
+
+
+def _stamp_of_failure(operation: int, outcome: Refused | Rejected | NotNow) -> int | None:
+    """The operation of a reply whose result section tells of a failure (spec 01, 3.3 and 3.4).
+
+    `None` if the failure belongs into the header. A deletion of segments has a result section only
+    in its committed form.
+    """
+    if isinstance(outcome, Refused):
+        return None
+    committed = _COMMITTED.get(operation, operation)
+    if isinstance(outcome, Rejected):
+        if operation == _REGISTER:
+            raise EncodeError("a login is turned down by an eviction")
+        return committed if is_metadata(committed) else None
+    if operation == _REGISTER or is_metadata(operation):
+        return operation
+    return committed if operation == _DELETE_SEGMENTS else None
 
 
 def encode_eviction(reason: EvictionReason, *, client: bytes, cluster_id: bytes) -> bytes:
