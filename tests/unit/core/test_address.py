@@ -54,7 +54,7 @@ def test_listener_addresses(text: str, address: Address, loopback: bool) -> None
     ],
 )
 def test_what_is_no_listener_address(text: str) -> None:
-    with pytest.raises(ValueError, match="address|host|port|dial"):
+    with pytest.raises(ValueError, match=r"address|host|port|dial"):
         parse_address(text)
 
 
@@ -75,5 +75,5 @@ def test_advertised_addresses(text: str, address: AdvertisedAddress) -> None:
 
 @pytest.mark.parametrize("text", ["0.0.0.0", "::", "[::]:8090", "host:0", "10.0.0.256", "a/b", ""])
 def test_what_clients_cannot_dial(text: str) -> None:
-    with pytest.raises(ValueError, match="address|host|port|dial"):
+    with pytest.raises(ValueError, match=r"address|host|port|dial"):
         parse_advertised_address(text)

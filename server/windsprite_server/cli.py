@@ -1,0 +1,167 @@
+"""The command line `windsprite-server`: run, config, check.
+
+Each command imports what it needs when it runs, so that `--help` answers at once.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+if TYPE_CHECKING:
+    from windsprite_server.settings import Settings
+
+
+class ExitCode(IntEnum):
+    """What the process says when it ends."""
+
+    STOPPED = 0
+    FAILED = 1
+    USAGE = 2
+    DATA_DIRECTORY = 3
+
+
+application = App(
+    name="windsprite-server",
+    help="A message streaming server: streams, topics and partitions behind the protocol of "
+    "Apache Iggy.",
+    help_epilogue="Exit codes: 0 stopped as asked; 1 failed while running; 2 bad command line or "
+    "settings; 3 data directory unusable (in use, newer format, damaged).",
+    version=lambda: version("windsprite"),
+    result_action="return_value",
+)
+
+ConfigFile = Annotated[
+    Path | None, Parameter(name="--config", help="TOML file with settings. Without it, none.")
+]
+
+
+@application.command(sort_key=0)
+def run(
+    *,
+    config: ConfigFile = None,
+    data_dir: Annotated[
+        Path | None, Parameter(help="Directory that holds everything; made if missing.")
+    ] = None,
+    tcp_address: Annotated[
+        str | None,
+        Parameter(help="Where clients connect, as HOST:PORT. Port 0 takes a free one."),
+    ] = None,
+    ready_file: Annotated[
+        Path | None,
+        Parameter(help="JSON file to write once clients can connect: pid, tcp, cluster_id, node."),
+    ] = None,
+    log_format: Annotated[
+        Literal["console", "json"] | None, Parameter(help="Lines for people, or for machines.")
+    ] = None,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"] | None,
+        Parameter(help="The lowest level that is logged."),
+    ] = None,
+) -> int:
+    """Run the server until SIGTERM or SIGINT; a second signal stops it at once.
+
+    Settings come from the defaults, then the TOML file, then the environment (WINDSPRITE_ and the
+    key in capitals, with two underscores for each dot: WINDSPRITE_TCP__ADDRESS), then these
+    options; what comes later wins. `windsprite-server config` shows the result.
+    """
+    given = {
+        "data_dir": data_dir,
+        "tcp.address": tcp_address,
+        "log.format": log_format,
+        "log.level": log_level,
+    }
+    settings = _load(config, {key: value for key, value in given.items() if value is not None})
+    if settings is None:
+        return ExitCode.USAGE
+
+    from windsprite_server import app
+    from windsprite_server.core.data_directory import DataDirectoryError
+
+    try:
+        return app.run(settings, ready_file=ready_file)
+    except DataDirectoryError as error:
+        _complain(str(error))
+        return ExitCode.DATA_DIRECTORY
+
+
+@application.command(sort_key=1)
+def config(
+    *,
+    config: ConfigFile = None,
+    output: Annotated[
+        Literal["toml", "json"],
+        Parameter(name="--format", help="A TOML file to start from, or JSON for programs."),
+    ] = "toml",
+) -> int:
+    """Show the effective settings and where each comes from; secrets are not shown."""
+    settings = _load(config, {})
+    if settings is None:
+        return ExitCode.USAGE
+
+    from windsprite_server.settings import render_json, render_toml
+
+    render = render_json if output == "json" else render_toml
+    sys.stdout.write(render(settings.effective()))
+    return ExitCode.STOPPED
+
+
+@application.command(sort_key=2)
+def check(directory: Annotated[Path, Parameter(name="DIR", help="A data directory.")], /) -> int:
+    """Inspect a data directory and report what is found; changes nothing."""
+    from windsprite_server.core.data_directory import DataDirectoryError, is_in_use, read_identity
+
+    try:
+        identity = read_identity(directory)
+        in_use = is_in_use(directory)
+    except DataDirectoryError as error:
+        _complain(str(error))
+        return ExitCode.DATA_DIRECTORY
+    if identity is None:
+        _print(f"{directory}: no server has used it yet")
+        return ExitCode.STOPPED
+    _print(f"cluster     {identity.cluster_id}")
+    _print(f"generation  {identity.generation}")
+    _print(f"in use      {'yes, what follows may change meanwhile' if in_use else 'no'}")
+    return ExitCode.STOPPED
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: Without the program's name; `None` takes those of the process.
+
+    Returns:
+        The exit code of the process.
+    """
+    try:
+        code = application(arguments, exit_on_error=False, print_error=True)
+    except CycloptsError:  # printed already
+        return ExitCode.USAGE
+    return code if isinstance(code, int) else ExitCode.STOPPED
+
+
+def _load(file: Path | None, command_line: dict[str, object]) -> "Settings | None":
+    """The settings; `None` if there was something to complain about."""
+    from windsprite_server.settings import SettingsError, load_settings
+
+    try:
+        return load_settings(file=file, environment=os.environ, command_line=command_line)
+    except SettingsError as error:
+        for problem in error.problems:
+            _complain(problem)
+        return None
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def _complain(sentence: str) -> None:
+    sys.stderr.write(f"windsprite-server: {sentence}\n")

@@ -1,0 +1,428 @@
+"""The settings of a server: every key, its default, its limits, and a line on what it is for.
+
+`config/windsprite.toml` and `docs/settings.md` are made from this module. Sizes are texts such as
+`64 MiB` or a number of bytes; times are texts such as `10 s`; both are plain numbers here.
+"""
+
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    SecretStr,
+    Strict,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from windsprite_server.core.address import (
+    Address,
+    AdvertisedAddress,
+    parse_address,
+    parse_advertised_address,
+)
+from windsprite_server.core.log_setup import LogFormat, LogLevel
+from windsprite_server.settings.units import format_duration, format_size, read_duration, read_size
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+Size = Annotated[
+    int,
+    Strict(),
+    BeforeValidator(read_size),
+    PlainSerializer(format_size, return_type=str),
+]
+"""A number of bytes."""
+
+Duration = Annotated[
+    float, BeforeValidator(read_duration), PlainSerializer(format_duration, return_type=str)
+]
+"""A number of seconds."""
+
+
+def _address(value: object) -> object:
+    return parse_address(value) if isinstance(value, str) else value
+
+
+def _advertised_address(value: object) -> object:
+    return parse_advertised_address(value) if isinstance(value, str) else value
+
+
+def _label(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return _printable(text)
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must have printable characters only")
+    if len(text.encode()) > 255:
+        raise ValueError("must not be longer than 255 bytes")
+    return text
+
+
+def _username(text: str) -> str:
+    if not 3 <= len(text.encode()) <= 50:
+        raise ValueError("needs 3 to 50 bytes")
+    return text
+
+
+def _password(secret: SecretStr) -> SecretStr:
+    if not 3 <= len(secret.get_secret_value().encode()) <= 100:
+        raise ValueError("needs 3 to 100 bytes")
+    return secret
+
+
+Listener = Annotated[Address, BeforeValidator(_address), PlainSerializer(str, return_type=str)]
+Advertised = Annotated[
+    AdvertisedAddress,
+    BeforeValidator(_advertised_address),
+    PlainSerializer(str, return_type=str),
+]
+Label = Annotated[str, AfterValidator(_label)]
+
+
+Origin = Literal["default", "file", "environment", "command line"]
+
+
+class EffectiveSetting(NamedTuple):
+    """One key as it is in force.
+
+    Attributes:
+        key: Its dotted name, `tcp.address`.
+        value: As in a TOML or JSON file; `None` where nothing is set, and for secrets.
+        origin: Where the value comes from.
+        is_hidden: Whether it is a secret that is set.
+    """
+
+    key: str
+    value: str | int | None
+    origin: Origin
+    is_hidden: bool
+
+
+class Section(BaseModel):
+    """A table of keys; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Tls(Section):
+    """TLS on the TCP listener."""
+
+    enabled: bool = Field(default=False, description="Speak TLS, and nothing else, on tcp.address.")
+    cert_file: Path | None = Field(
+        default=None, description="Certificate chain in PEM, the server's own certificate first."
+    )
+    key_file: Path | None = Field(default=None, description="Private key in PEM, not encrypted.")
+    handshake_timeout: Duration = Field(
+        default=10, gt=0, description="A connection that has not finished its handshake is closed."
+    )
+
+    @model_validator(mode="after")
+    def _files_are_named(self) -> Self:
+        if self.enabled and (self.cert_file is None or self.key_file is None):
+            raise ValueError("TLS needs both cert_file and key_file")
+        return self
+
+
+class Tcp(Section):
+    """The listener for clients."""
+
+    address: Listener = Field(
+        default=Address("127.0.0.1", 8090),
+        description="Where clients connect. Port 0: any free one; 0.0.0.0 or [::]: every address.",
+    )
+    backlog: int = Field(
+        default=1024,
+        ge=1,
+        le=65_535,
+        description="Connections that may wait to be accepted, as after a restart.",
+    )
+    tls: Tls = Field(default=Tls())
+
+
+class Cluster(Section):
+    """The cluster this server belongs to."""
+
+    name: Label = Field(default="windsprite", description="The cluster's name, for people.")
+    id: UUID | None = Field(
+        default=None,
+        description="The cluster's id (a UUID). Made at the first start and kept in the data "
+        "directory; one that contradicts it is refused.",
+    )
+
+
+class Node(Section):
+    """This server among the nodes of its cluster."""
+
+    name: Label = Field(
+        default_factory=socket.gethostname,
+        description="The node's name, for people. By default the name of the host.",
+    )
+    id: int = Field(
+        default=0, ge=0, le=2**32 - 1, description="The node's number, unique in its cluster."
+    )
+    advertised_address: Advertised | None = Field(
+        default=None,
+        description="What clients are told to dial, for servers behind NAT or in containers. By "
+        "default the address on which the asking client reached this server.",
+    )
+    zone: Annotated[str, AfterValidator(_printable)] = Field(
+        default="", description="Rack, room or region: where the node stands. Empty means unsaid."
+    )
+
+
+class Root(Section):
+    """The first user, made at the first start. Later the stored one counts."""
+
+    username: Annotated[str, AfterValidator(_username)] | None = Field(
+        default=None,
+        description="Name of the root user, 3 to 50 bytes. Also IGGY_ROOT_USERNAME. Set both of "
+        "username and password, or none.",
+    )
+    password: Annotated[SecretStr, AfterValidator(_password)] | None = Field(
+        default=None,
+        description="Its password, 3 to 100 bytes. Also IGGY_ROOT_PASSWORD. If none is set: iggy / "
+        "iggy while only this machine can connect, else a random one in DATA_DIR/root-password.",
+    )
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if (self.username is None) != (self.password is None):
+            missing = "password" if self.password is None else "username"
+            raise ValueError(f"username and password go together, but {missing} is not set")
+        return self
+
+
+class Limits(Section):
+    """What clients may take up."""
+
+    max_connections: int = Field(
+        default=8192,
+        ge=1,
+        le=1_000_000,
+        description="Connections at a time; one more is closed at once.",
+    )
+    max_frame_size: Size = Field(
+        default=64 * MIB,
+        ge=4 * KIB,
+        le=2**32 - 1,
+        description="Largest frame, header included, in both directions. Official clients accept "
+        "64 MiB.",
+    )
+    max_waiting_frames: int = Field(
+        default=256,
+        ge=1,
+        le=65_536,
+        description="Requests of one connection that may wait for an answer; then it is not read.",
+    )
+    max_receiving: Size = Field(
+        default=512 * MIB,
+        description="Bytes of requests being received or waiting, over all connections; beyond it "
+        "connections take turns.",
+    )
+    frame_timeout: Duration = Field(
+        default=30,
+        gt=0,
+        description="A connection is closed when an unfinished frame gets no new byte for so long.",
+    )
+    unsent_high_water: Size = Field(
+        default=4 * MIB,
+        ge=1,
+        description="A connection has to wait while it leaves so many bytes of replies untaken.",
+    )
+    unsent_low_water: Size = Field(
+        default=1 * MIB,
+        ge=0,
+        description="It is served again when no more than so many bytes are unsent.",
+    )
+    unsent_limit: Size = Field(
+        default=256 * MIB,
+        description="A connection with so many unsent bytes is closed at once.",
+    )
+    unsent_timeout: Duration = Field(
+        default=60,
+        gt=0,
+        description="A connection is closed when it stays above unsent_low_water for so long "
+        "without taking a byte.",
+    )
+    login_threads: int = Field(
+        default=2,
+        ge=1,
+        le=64,
+        description="Passwords verified at a time; each costs some 20 MiB and 20 ms or more.",
+    )
+    max_waiting_logins: int = Field(
+        default=256,
+        ge=0,
+        le=100_000,
+        description="Logins that may wait for one of these threads; more are told to try again.",
+    )
+    max_consumer_offsets: int = Field(
+        default=4096,
+        ge=1,
+        le=1_000_000,
+        description="Stored offsets per partition, of single consumers and of groups each.",
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.unsent_low_water > self.unsent_high_water:
+            raise ValueError("unsent_low_water must not be above unsent_high_water")
+        if self.unsent_limit < self.unsent_high_water + self.max_frame_size:
+            raise ValueError(
+                "unsent_limit must leave room for unsent_high_water and one frame of max_frame_size"
+            )
+        if self.max_receiving < self.max_frame_size:
+            raise ValueError("max_receiving must not be below max_frame_size")
+        return self
+
+
+class Storage(Section):
+    """Partitions on disk and in memory."""
+
+    tail_cache: Size = Field(
+        default=256 * MIB,
+        ge=0,
+        description="Memory for the newest batches, over all partitions. What is older is read "
+        "through the page cache of the system.",
+    )
+    index_interval: Size = Field(
+        default=64 * KIB,
+        ge=4 * KIB,
+        le=16 * MIB,
+        description="Bytes of a segment between two entries of its index: smaller finds offsets "
+        "faster, larger takes less memory.",
+    )
+    fsync_threads: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Partitions that can be made durable at a time.",
+    )
+    read_threads: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Reads at a time that have to wait for the disk.",
+    )
+
+
+class Journal(Section):
+    """The durable list of metadata commands."""
+
+    snapshot_every: int = Field(
+        default=10_000,
+        ge=1,
+        description="Commands between two snapshots: fewer make a start faster.",
+    )
+    max_waiting_commands: int = Field(
+        default=1024,
+        ge=1,
+        le=1_000_000,
+        description="Commands that may wait to become durable; more are told to try again.",
+    )
+
+
+class Log(Section):
+    """What the server writes about itself, to standard error."""
+
+    format: LogFormat = Field(
+        default="console", description="console for people, json for machines: one line per event."
+    )
+    level: LogLevel = Field(
+        default="info", description="The lowest level written: debug, info, warning or error."
+    )
+
+
+class Settings(BaseSettings):
+    """All settings of a server.
+
+    Calling the class reads neither files nor the environment: `load_settings` does.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="WINDSPRITE_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        enable_decoding=False,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    data_dir: Path = Field(
+        default=Path("data"),
+        description="The directory that holds everything; made if missing. Relative paths count "
+        "from the working directory.",
+    )
+    shutdown_timeout: Duration = Field(
+        default=10,
+        ge=0,
+        description="After SIGTERM or SIGINT, requests in flight get so long to finish.",
+    )
+    tcp: Tcp = Field(default=Tcp())
+    cluster: Cluster = Field(default=Cluster())
+    node: Node = Field(default_factory=Node)
+    root: Root = Field(default=Root())
+    limits: Limits = Field(default=Limits())
+    storage: Storage = Field(default=Storage())
+    journal: Journal = Field(default=Journal())
+    log: Log = Field(default=Log())
+
+    _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def build(cls, values: Mapping[str, Any], origins: Mapping[str, Origin]) -> "Settings":
+        """Make settings of nested values, and remember where each dotted key comes from.
+
+        Raises:
+            pydantic.ValidationError: A key is unknown or a value is not allowed.
+        """
+        settings = cls(**values)
+        settings._origins = dict(origins)
+        return settings
+
+    def effective(self) -> list[EffectiveSetting]:
+        """Every key with its value and where that comes from, in the order of the model."""
+        values = dict(leaves(self.model_dump()))
+        effective = []
+        for key, shown in leaves(self.model_dump(mode="json")):
+            is_hidden = isinstance(values[key], SecretStr)
+            origin = self._origins.get(key, "default")
+            effective.append(EffectiveSetting(key, None if is_hidden else shown, origin, is_hidden))
+        return effective
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take only what is passed in, so that settings can be built in tests and programs."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+
+def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted keys of nested tables and what they hold."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

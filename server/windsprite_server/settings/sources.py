@@ -1,0 +1,184 @@
+"""Where settings come from: defaults < TOML file < environment < command line.
+
+Each source is read by itself, so that every key knows its origin and every mistake can be named
+where it was made. A key that nobody knows is a mistake in each of them.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
+
+from windsprite_server.settings.model import Origin, Settings, leaves
+
+_PREFIX: Final = "WINDSPRITE_"
+_DELIMITER: Final = "__"
+# Variables of our prefix that mean something to other programs.
+_FOREIGN: Final = frozenset({"WINDSPRITE_SERVER"})
+# Kubernetes tells each container so about the services of its namespace, and one of them may well
+# be called "windsprite".
+_SERVICE_LINK: Final = re.compile(
+    r"WINDSPRITE\w*?_(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP|SCTP)\w*)", re.ASCII
+)
+# What programs for Iggy servers set. Ours win.
+_BORROWED: Final = {
+    "IGGY_ROOT_USERNAME": "WINDSPRITE_ROOT__USERNAME",
+    "IGGY_ROOT_PASSWORD": "WINDSPRITE_ROOT__PASSWORD",
+}
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used.
+
+    Attributes:
+        problems: One sentence for each mistake.
+    """
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def load_settings(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str],
+    command_line: Mapping[str, object] | None = None,
+) -> Settings:
+    """Read and combine all sources.
+
+    Args:
+        file: A TOML file; it must exist.
+        environment: All variables of the process; those of other programs are passed over.
+        command_line: Values by dotted key, such as `{"tcp.address": "127.0.0.1:0"}`.
+
+    Raises:
+        SettingsError: With every mistake that was found.
+    """
+    variables, problems = _variables(environment)
+    sources: list[tuple[Origin, dict[str, Any]]] = [
+        ("file", _read_file(file)),
+        ("environment", _Environment(Settings, variables)()),
+        ("command line", _nested(command_line or {})),
+    ]
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    for origin, given in sources:
+        _merge(values, given)
+        origins.update((key, origin) for key, _ in leaves(given))
+    try:
+        settings = Settings.build(values, origins)
+    except ValidationError as error:
+        found = (_sentence(details, origins, file) for details in error.errors())
+        raise SettingsError([*problems, *found]) from None
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def keys(model: type[BaseModel] = Settings, prefix: str = "") -> list[str]:
+    """Every dotted key there is, in the order of the model."""
+    found: list[str] = []
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found += keys(field.annotation, f"{prefix}{name}.")
+        else:
+            found.append(prefix + name)
+    return found
+
+
+def variable_name(key: str) -> str:
+    """The environment variable for a dotted key."""
+    return _PREFIX + key.replace(".", _DELIMITER).upper()
+
+
+class _Environment(EnvSettingsSource):
+    """Reads the variables it is given instead of those of the process."""
+
+    def __init__(self, settings: type[Settings], variables: Mapping[str, str]) -> None:
+        super().__init__(settings)
+        self.env_vars = {name.lower(): text for name, text in variables.items()}
+
+
+def _variables(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The variables that set something, and a sentence for each that is misspelt."""
+    known = {variable_name(key) for key in keys()}
+    variables = {ours: text for name, ours in _BORROWED.items() if (text := environment.get(name))}
+    problems = []
+    for name, text in environment.items():
+        if name in known:
+            if text:
+                variables[name] = text
+        elif name.startswith(_PREFIX) and not _belongs_to_others(name, text):
+            problems.append(f"environment variable {name} is unknown{_hint(name, known)}")
+    return variables, problems
+
+
+def _belongs_to_others(name: str, text: str) -> bool:
+    return (
+        name in _FOREIGN
+        or _SERVICE_LINK.fullmatch(name) is not None
+        or (name.endswith("_PORT") and "://" in text)
+    )
+
+
+def _read_file(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        file.open("rb").close()  # the source takes a missing file for an empty one
+        return TomlConfigSettingsSource(Settings, file).toml_data
+    except OSError as error:
+        raise SettingsError([f"cannot read {file}: {error.strerror}"]) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{file} is not TOML: {error}"]) from None
+
+
+def _nested(values: Mapping[str, object]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in values.items():
+        *tables, name = key.split(".")
+        table = nested
+        for part in tables:
+            table = table.setdefault(part, {})
+        table[name] = value
+    return nested
+
+
+def _merge(values: dict[str, Any], stronger: Mapping[str, Any]) -> None:
+    """Lay one source over another, table by table."""
+    for name, value in stronger.items():
+        current = values.get(name)
+        if isinstance(value, Mapping) and isinstance(current, dict):
+            _merge(current, value)
+        elif isinstance(value, Mapping):
+            values[name] = {}
+            _merge(values[name], value)
+        else:
+            values[name] = value
+
+
+def _sentence(details: ErrorDetails, origins: Mapping[str, Origin], file: Path | None) -> str:
+    key = ".".join(str(part) for part in details["loc"])
+    origin = origins.get(key)
+    place = ""
+    if origin == "file":
+        place = f"{file}: "
+    elif origin == "environment":
+        place = f"environment variable {variable_name(key)}: "
+    if details["type"] == "extra_forbidden":
+        return f"{place}{key} is unknown{_hint(key, keys())}"
+    context = details.get("ctx", {})
+    reason = str(context["error"]) if "error" in context else details["msg"]
+    return f"{place}{key}: {reason[:1].lower()}{reason[1:]}"
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""
