@@ -228,35 +228,30 @@ class Limits(Section):
         le=65_536,
         description="Requests of one connection that may wait for an answer; then it is not read.",
     )
-    max_receiving: Size = Field(
+    receive_memory: Size = Field(
         default=512 * MIB,
-        description="Bytes of requests being received or waiting, over all connections; beyond it "
-        "connections take turns.",
+        description="Memory for unfinished requests, over all connections; beyond it connections "
+        "are read one after the other.",
     )
     frame_timeout: Duration = Field(
         default=30,
         gt=0,
         description="A connection is closed when an unfinished frame gets no new byte for so long.",
     )
-    unsent_high_water: Size = Field(
+    write_high_water: Size = Field(
         default=4 * MIB,
         ge=1,
         description="A connection has to wait while it leaves so many bytes of replies untaken.",
     )
-    unsent_low_water: Size = Field(
+    write_low_water: Size = Field(
         default=1 * MIB,
         ge=0,
-        description="It is served again when no more than so many bytes are unsent.",
+        description="It is served again when no more than so many bytes are untaken.",
     )
-    unsent_limit: Size = Field(
-        default=256 * MIB,
-        description="A connection with so many unsent bytes is closed at once.",
-    )
-    unsent_timeout: Duration = Field(
+    write_timeout: Duration = Field(
         default=60,
         gt=0,
-        description="A connection is closed when it stays above unsent_low_water for so long "
-        "without taking a byte.",
+        description="A connection is closed when it leaves replies untaken for so long.",
     )
     login_threads: int = Field(
         default=2,
@@ -279,21 +274,17 @@ class Limits(Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if self.unsent_low_water > self.unsent_high_water:
-            raise ValueError("unsent_low_water must not be above unsent_high_water")
-        if self.unsent_limit < self.unsent_high_water + self.max_frame_size:
-            raise ValueError(
-                "unsent_limit must leave room for unsent_high_water and one frame of max_frame_size"
-            )
-        if self.max_receiving < self.max_frame_size:
-            raise ValueError("max_receiving must not be below max_frame_size")
+        if self.write_low_water > self.write_high_water:
+            raise ValueError("write_low_water must not be above write_high_water")
+        if self.receive_memory < self.max_frame_size:
+            raise ValueError("receive_memory must not be below max_frame_size")
         return self
 
 
 class Storage(Section):
     """Partitions on disk and in memory."""
 
-    tail_cache: Size = Field(
+    tail_memory: Size = Field(
         default=256 * MIB,
         ge=0,
         description="Memory for the newest batches, over all partitions. What is older is read "
@@ -306,17 +297,17 @@ class Storage(Section):
         description="Bytes of a segment between two entries of its index: smaller finds offsets "
         "faster, larger takes less memory.",
     )
-    fsync_threads: int = Field(
-        default=4,
-        ge=1,
-        le=64,
-        description="Partitions that can be made durable at a time.",
+    open_files: int = Field(
+        default=4096,
+        ge=16,
+        le=1_000_000,
+        description="Files of partitions kept open at a time.",
+    )
+    sync_threads: int = Field(
+        default=4, ge=1, le=64, description="Partitions that are made durable (fsync) at a time."
     )
     read_threads: int = Field(
-        default=4,
-        ge=1,
-        le=64,
-        description="Reads at a time that have to wait for the disk.",
+        default=4, ge=1, le=64, description="Reads at a time that have to wait for the disk."
     )
 
 
