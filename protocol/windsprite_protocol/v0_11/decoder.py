@@ -62,7 +62,7 @@ class FrameDecoder:
         buffer_size: Bytes of the fixed buffer; larger frames get memory of their own.
 
     Attributes:
-        max_frame_size: May be changed at any time; the next header is measured with it.
+        max_frame_size: May be changed between frames.
         failure: Why the stream cannot be read any further, or `None`.
     """
 

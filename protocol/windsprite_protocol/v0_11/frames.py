@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import construct as c
 
-from windsprite_protocol.errors import DecodeError
+from windsprite_protocol.errors import DecodeError, EncodeError
 from windsprite_protocol.layout import struct_twin
 from windsprite_protocol.model.messages import Buffer
 
@@ -299,18 +299,39 @@ class EvictionHeader(NamedTuple):
 
 
 def pack_request(header: RequestHeader) -> bytes:
-    """The 256 bytes of a header."""
-    return _REQUEST.pack(*header)
+    """The 256 bytes of a header.
+
+    Raises:
+        EncodeError: A number does not fit its field.
+    """
+    try:
+        return _REQUEST.pack(*header)
+    except struct.error as error:
+        raise EncodeError(str(error)) from error
 
 
 def pack_reply(header: ReplyHeader) -> bytes:
-    """The 256 bytes of a header."""
-    return _REPLY.pack(*header)
+    """The 256 bytes of a header.
+
+    Raises:
+        EncodeError: A number does not fit its field.
+    """
+    try:
+        return _REPLY.pack(*header)
+    except struct.error as error:
+        raise EncodeError(str(error)) from error
 
 
 def pack_eviction(header: EvictionHeader) -> bytes:
-    """The 256 bytes of a header."""
-    return _EVICTION.pack(*header)
+    """The 256 bytes of a header.
+
+    Raises:
+        EncodeError: A number does not fit its field.
+    """
+    try:
+        return _EVICTION.pack(*header)
+    except struct.error as error:
+        raise EncodeError(str(error)) from error
 
 
 def unpack_request(buffer: Buffer, offset: int = 0) -> RequestHeader:
