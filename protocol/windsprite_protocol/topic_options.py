@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
-from windsprite_protocol.errors import DecodeError, ErrorCode
+from windsprite_protocol.errors import DecodeError, ErrorCode, ProtocolError
 from windsprite_protocol.model.system import OptionSpec
 from windsprite_protocol.model.topics import (
     NEVER_EXPIRES,
@@ -32,6 +32,7 @@ MAX_PARTITIONS_PER_REQUEST: Final = 1000
 MIN_SEGMENT_SIZE: Final = 1 << 20
 MAX_SEGMENT_SIZE: Final = 1 << 30
 SEGMENT_SIZE_STEP: Final = 512
+DEFAULT_SEGMENT_SIZE: Final = MAX_SEGMENT_SIZE
 MAX_PREALLOCATED_BYTES: Final = 64 << 30
 """How many bytes the first segments of a topic may reserve together."""
 
@@ -68,7 +69,7 @@ class TopicConfig:
     compression_algorithm: Compression = Compression.NONE
     message_expiry: int = NEVER_EXPIRES
     max_topic_size: int = UNLIMITED_SIZE
-    segment_size: int = MAX_SEGMENT_SIZE
+    segment_size: int = DEFAULT_SEGMENT_SIZE
     durability: Durability = Durability.REPLICATED
     consumer_offset_durability: Durability = Durability.REPLICATED
     messages_required_to_save: int = 1024
@@ -78,11 +79,47 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedOptions:
-    """All options of a topic; both blocks by ascending key, and no key in both."""
+    """All options of a new topic; both blocks by ascending key, and no key in both.
+
+    Attributes:
+        config: The settings that they make.
+        explicit: Those that the request chose, in their canonical kinds.
+        derived: All others, with their defaults.
+    """
 
     config: TopicConfig
     explicit: Options
     derived: Options
+
+
+@dataclass(frozen=True, slots=True)
+class OptionChanges:
+    """What an update changes in a topic.
+
+    Attributes:
+        explicit: The options that become explicit, with their values as the request has them, by
+            ascending key.
+        compression_algorithm: The new setting; `None` leaves it as it is.
+        message_expiry: Likewise.
+        max_topic_size: Likewise.
+    """
+
+    explicit: Options
+    compression_algorithm: Compression | None = None
+    message_expiry: int | None = None
+    max_topic_size: int | None = None
+
+
+class TopicOptionError(ProtocolError):
+    """A request chooses what a topic cannot have.
+
+    Attributes:
+        code: The number under which a server refuses it.
+    """
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_OPTION_VALUE) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +147,15 @@ class _Entry:
     zero_is_absent: bool = False
 
     def decode(self, value: TypedValue) -> FieldValue:
-        """The value of the field; raises `DecodeError` (4042) for one that is not allowed."""
+        """The value of the field; raises `TopicOptionError` (4042) for one not allowed."""
         if value.kind not in {self.kind, self.other_kind}:
             message = f"{self.key}: values of kind {value.kind} are not accepted"
-            raise _invalid(message)
+            raise TopicOptionError(message)
         try:
             return self.read(value.to_python())
         except (DecodeError, ValueError) as error:
             message = f"{self.key}: {error}"
-            raise _invalid(message) from error
+            raise TopicOptionError(message) from error
 
     def option(self, config: TopicConfig) -> Option:
         """The option in its canonical form."""
@@ -130,15 +167,16 @@ def resolve_for_create(options: Options, partitions_count: int) -> ResolvedOptio
     """All options of a new topic from those that a request gives (spec 03, 4.9 and 5.3).
 
     Raises:
-        DecodeError: An option is unknown (4041) or has a value that is not allowed (4042), there
-            are too many partitions (2015), or the topic may not even hold one segment (1019).
+        TopicOptionError: An option is unknown (4041) or has a value that is not allowed (4042),
+            there are too many partitions (2015), or the topic may not even hold one segment
+            (1019).
     """
     chosen = _read_values(options)
     config = replace(TopicConfig(), **chosen)
     _check_segments(config, partitions_count)
     if partitions_count > MAX_PARTITIONS_PER_REQUEST:
         message = f"{partitions_count} partitions at once, at most {MAX_PARTITIONS_PER_REQUEST} go"
-        raise DecodeError(message, ErrorCode.TOO_MANY_PARTITIONS)
+        raise TopicOptionError(message, ErrorCode.TOO_MANY_PARTITIONS)
     _check_topic_size(config.max_topic_size, config.segment_size)
     return ResolvedOptions(
         config,
@@ -147,46 +185,39 @@ def resolve_for_create(options: Options, partitions_count: int) -> ResolvedOptio
     )
 
 
-def resolve_for_update(options: Options, current: ResolvedOptions) -> ResolvedOptions:
-    """All options of a topic after an update that gives some (spec 03, 4.11 and 5.4).
+def resolve_for_update(options: Options, segment_size: int = DEFAULT_SEGMENT_SIZE) -> OptionChanges:
+    """What an update with these options changes in a topic (spec 03, 4.11 and 5.4).
 
-    A given option becomes explicit, with its value in the form of the request. One that leaves
-    the choice to the server (0) changes nothing.
+    Options that leave the choice to the server (0) change nothing.
 
     Args:
         options: Those of the request.
-        current: Those of the topic; `DEFAULT_OPTIONS` if there is no such topic, to find out
-            what is wrong with the request itself.
+        segment_size: That of the topic; the default if there is no such topic, to find out what
+            is wrong with the request itself.
 
     Raises:
-        DecodeError: An option is unknown or may not change (4041), has a value that is not
+        TopicOptionError: An option is unknown or may not change (4041), has a value that is not
             allowed (4042), or the topic might not even hold one segment (1019).
     """
     for option in options:
         if option.key not in _UPDATABLE:
             raise _unsupported(option.key)
     chosen = _read_values(options)
-    config = replace(current.config, **chosen)
-    if "max_topic_size" in chosen:
-        _check_topic_size(config.max_topic_size, config.segment_size)
-    given = tuple(option for option in options if option.key in chosen)
-    kept = tuple(option for option in current.explicit if option.key not in chosen)
-    return ResolvedOptions(
-        config,
-        explicit=tuple(sorted(kept + given, key=lambda option: option.key)),
-        derived=tuple(option for option in current.derived if option.key not in chosen),
+    _check_topic_size(chosen.get("max_topic_size", UNLIMITED_SIZE), segment_size)
+    return OptionChanges(
+        tuple(sorted((option for option in options if option.key in chosen), key=_key)), **chosen
     )
 
 
-def read_config(*blocks: Options) -> TopicConfig:
-    """The settings that blocks of options describe, each as a server reports or keeps it.
+def config_of(options: Options) -> TopicConfig:
+    """The settings that a topic's options make, explicit and derived ones together.
 
-    Unknown options are left out; a topic without some option has its default.
+    Options that are not in the catalog are left out; what no option tells is the default.
 
     Raises:
-        DecodeError: A value is not allowed (4042).
+        TopicOptionError: A value is not allowed (4042).
     """
-    known = [option for block in blocks for option in block if option.key in _CATALOG]
+    known = [option for option in options if option.key in _CATALOG]
     return replace(TopicConfig(), **_read_values(known))
 
 
@@ -197,6 +228,10 @@ def describe() -> tuple[OptionSpec, ...]:
         OptionSpec(entry.key, entry.kind, entry.option(defaults).value.data, entry.description)
         for entry in _CATALOG.values()
     )
+
+
+def _key(option: Option) -> str:
+    return option.key
 
 
 def _read_values(options: Iterable[Option]) -> dict[str, Any]:
@@ -219,28 +254,24 @@ def _check_segments(config: TopicConfig, partitions_count: int) -> None:
             f"segment_size: {size} is not a multiple of {SEGMENT_SIZE_STEP} "
             f"from {MIN_SEGMENT_SIZE} to {MAX_SEGMENT_SIZE}"
         )
-        raise _invalid(message)
+        raise TopicOptionError(message)
     if config.preallocate_segments and size * partitions_count > MAX_PREALLOCATED_BYTES:
         message = (
             f"preallocate_segments: {partitions_count} segments of {size} bytes are more than "
             f"{MAX_PREALLOCATED_BYTES} bytes"
         )
-        raise _invalid(message)
+        raise TopicOptionError(message)
 
 
 def _check_topic_size(max_topic_size: int, segment_size: int) -> None:
     if max_topic_size < segment_size:
         message = f"max_topic_size: {max_topic_size} is less than one segment of {segment_size}"
-        raise DecodeError(message, ErrorCode.INVALID_TOPIC_SIZE)
+        raise TopicOptionError(message, ErrorCode.INVALID_TOPIC_SIZE)
 
 
-def _unsupported(key: str) -> DecodeError:
+def _unsupported(key: str) -> TopicOptionError:
     message = f"the option {key!r} is not supported here"
-    return DecodeError(message, ErrorCode.UNSUPPORTED_OPTION_KEY)
-
-
-def _invalid(message: str) -> DecodeError:
-    return DecodeError(message, ErrorCode.INVALID_OPTION_VALUE)
+    return TopicOptionError(message, ErrorCode.UNSUPPORTED_OPTION_KEY)
 
 
 def _read_compression(value: PythonValue) -> Compression:
@@ -375,6 +406,3 @@ _CATALOG: Final = {
 }
 _BY_KEY: Final = sorted(_CATALOG.items())
 _UPDATABLE: Final = {entry.key for entry in _CATALOG.values() if entry.updatable}
-
-DEFAULT_OPTIONS: Final = resolve_for_create((), partitions_count=1)
-"""The options of a topic whose creator chose none."""
