@@ -1,16 +1,299 @@
 """How layouts are declared: `construct` definitions, and what this package adds to them.
 
-Layouts say what bytes mean and are interpreted, never compiled: they read what strangers send.
+A layout says what bytes mean. It is interpreted, never compiled: it reads what strangers send.
 What runs for every frame or message uses a `struct.Struct` derived from its layout by
 `struct_twin`.
+
+All layouts here follow the same rules. They read no further than the bytes they are given and
+never allocate for a length or a count that those bytes cannot back. Whatever does not fit raises
+a `construct.ConstructError`; `windsprite_protocol.body` turns it into an error of the protocol.
+Error messages never repeat the bytes or texts they are about: those may be secrets.
 """
 
 from __future__ import annotations
 
+import io
 import struct
-from typing import Any
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import construct as c
+
+if TYPE_CHECKING:
+    from construct.core import Context, PathType, StreamType
+
+T = TypeVar("T")
+E = TypeVar("E", bound=IntEnum)
+
+Number: TypeAlias = "c.FormatField[Any, Any]"
+"""A number with a format of the `struct` module; little-endian here."""
+
+U8: Final = c.Int8ul
+U16: Final = c.Int16ul
+U32: Final = c.Int32ul
+U64: Final = c.Int64ul
+U128: Final = c.BytesInteger(16, swapped=True)
+F32: Final = c.Float32l
+FLAG: Final = c.FormatField("<", "?")
+"""One byte; any but 0 is true."""
+
+
+class Layout(c.Construct, Generic[T]):  # type: ignore[type-arg]  # generic in its stubs only
+    """Base of the layouts of this package; `T` is the type of the values.
+
+    Subclasses define `_parse` and `_write`.
+    """
+
+    def _build(self, obj: T, stream: StreamType, context: Context, path: PathType) -> Any:  # noqa: ANN401  # as construct has it
+        self._write(obj, stream, context, path)
+        return obj
+
+    def _write(self, obj: T, stream: StreamType, context: Context, path: PathType) -> None:
+        raise NotImplementedError
+
+
+class Text(Layout[str]):
+    """UTF-8 behind its length in bytes."""
+
+    def __init__(self, length: Number, *, empty: bool = True) -> None:
+        super().__init__()
+        self.length = length
+        self.sizes = range(0 if empty else 1, 256**length.length)
+
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> str:
+        size = self.length._parsereport(stream, context, path)
+        self._check(size, path)
+        data = c.stream_read(stream, size, path)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise c.StringError("text is not UTF-8", path=path) from None
+
+    def _write(self, obj: str, stream: StreamType, context: Context, path: PathType) -> None:
+        try:
+            data = obj.encode()
+        except UnicodeEncodeError:
+            raise c.StringError("text cannot be UTF-8", path=path) from None
+        self._check(len(data), path)
+        self.length._build(len(data), stream, context, path)
+        c.stream_write(stream, data, len(data), path)
+
+    def _check(self, size: int, path: PathType) -> None:
+        if size not in self.sizes:
+            message = f"text of {size} bytes; it takes {self.sizes[0]} to {self.sizes[-1]}"
+            raise c.StringError(message, path=path)
+
+
+NAME8: Final = Text(U8, empty=False)
+STR8: Final = Text(U8)
+STR32: Final = Text(U32)
+
+
+class Enumerated(Layout[E]):
+    """A number that stands for a member of an enumeration, and for nothing else."""
+
+    def __init__(self, number: Number, members: type[E]) -> None:
+        super().__init__()
+        self.number = number
+        self.members = members
+
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> E:
+        value = self.number._parsereport(stream, context, path)
+        try:
+            return self.members(value)
+        except ValueError:
+            message = f"{value} is no {self.members.__name__}"
+            raise c.MappingError(message, path=path) from None
+
+    def _write(self, obj: E, stream: StreamType, context: Context, path: PathType) -> None:
+        try:
+            member = self.members(obj)
+        except ValueError:
+            message = f"{obj!r} is no {self.members.__name__}"
+            raise c.MappingError(message, path=path) from None
+        self.number._build(member.value, stream, context, path)
+
+
+class Record(Layout[T]):
+    """The fields of a dataclass, one after the other.
+
+    A record of plain numbers goes through its struct twin, which makes long lists of them cheap.
+
+    Args:
+        cls: What is made of the fields, by their names.
+        fields: Named layouts, in the order of the wire.
+    """
+
+    def __init__(self, cls: type[T], *fields: c.Renamed[Any, Any]) -> None:
+        super().__init__()
+        self.cls = cls
+        self.subcons = fields
+        self.names = tuple(str(field.name) for field in fields)
+        plain = bool(fields) and all(isinstance(f.subcon, c.FormatField) for f in fields)
+        self.twin = struct_twin(self) if plain else None
+
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> T:
+        if self.twin is not None:
+            data = c.stream_read(stream, self.twin.size, path)
+            return self.cls(**dict(zip(self.names, self.twin.unpack(data), strict=True)))
+        return self.cls(
+            **{
+                name: field._parsereport(stream, context, path)
+                for name, field in zip(self.names, self.subcons, strict=True)
+            }
+        )
+
+    def _write(self, obj: T, stream: StreamType, context: Context, path: PathType) -> None:
+        if not isinstance(obj, self.cls):
+            message = f"{type(obj).__name__} where {self.cls.__name__} belongs"
+            raise c.AdaptationError(message, path=path)
+        for name, field in zip(self.names, self.subcons, strict=True):
+            field._build(getattr(obj, name), stream, context, path)
+
+    def _sizeof(self, context: Context, path: PathType) -> int:
+        return sum(field._sizeof(context, path) for field in self.subcons)
+
+
+class Counted(Layout[tuple[T, ...]]):
+    """A count, then so many elements."""
+
+    def __init__(self, count: Number, element: c.Construct[Any, Any]) -> None:
+        super().__init__()
+        self.count = count
+        self.element = element
+
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> tuple[T, ...]:
+        count = self.count._parsereport(stream, context, path)
+        return _parse_many(self.element, count, stream, context, path)
+
+    def _write(
+        self, obj: tuple[T, ...], stream: StreamType, context: Context, path: PathType
+    ) -> None:
+        self.count._build(len(obj), stream, context, path)
+        _build_many(self.element, obj, stream, context, path)
+
+
+class UntilEnd(Layout[tuple[T, ...]]):
+    """Elements until the bytes end."""
+
+    def __init__(self, element: c.Construct[Any, Any]) -> None:
+        super().__init__()
+        self.element = element
+
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> tuple[T, ...]:
+        start = stream.tell()
+        end = stream.seek(0, io.SEEK_END)
+        stream.seek(start)
+        values = []
+        while stream.tell() < end:
+            values.append(self.element._parsereport(stream, context, path))
+        return tuple(values)
+
+    def _write(
+        self, obj: tuple[T, ...], stream: StreamType, context: Context, path: PathType
+    ) -> None:
+        _build_many(self.element, obj, stream, context, path)
+
+
+class Headed(Layout[T]):
+    """A head, then as many items as one of its fields says.
+
+    Args:
+        cls: A dataclass of two fields, head and items.
+        head: The layout of the head, with the name of its field.
+        count: The field of the head that counts the items.
+        items: The layout of one item, with the name of the field of all.
+    """
+
+    def __init__(
+        self, cls: type[T], head: c.Renamed[Any, Any], count: str, items: c.Renamed[Any, Any]
+    ) -> None:
+        super().__init__()
+        self.cls = cls
+        self.head = head
+        self.count = count
+        self.items = items
+
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> T:
+        head = self.head._parsereport(stream, context, path)
+        items = _parse_many(self.items, getattr(head, self.count), stream, context, path)
+        return self.cls(**{str(self.head.name): head, str(self.items.name): items})
+
+    def _write(self, obj: T, stream: StreamType, context: Context, path: PathType) -> None:
+        head = getattr(obj, str(self.head.name))
+        items = getattr(obj, str(self.items.name))
+        if len(items) != getattr(head, self.count):
+            message = f"{self.count} is {getattr(head, self.count)}, found {len(items)}"
+            raise c.RangeError(message, path=path)
+        self.head._build(head, stream, context, path)
+        _build_many(self.items, items, stream, context, path)
+
+
+class Sized(Layout[T]):
+    """A length in bytes, then a value that takes exactly so many."""
+
+    def __init__(self, length: Number, content: c.Construct[T, T]) -> None:
+        super().__init__()
+        self.length = length
+        self.content = content
+
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> T:
+        size = self.length._parsereport(stream, context, path)
+        with io.BytesIO(c.stream_read(stream, size, path)) as inner:
+            value = self.content._parsereport(inner, context, path)
+            rest = size - inner.tell()
+        if rest:
+            message = f"{rest} bytes of {size} left over"
+            raise c.TerminatedError(message, path=path)
+        return value
+
+    def _write(self, obj: T, stream: StreamType, context: Context, path: PathType) -> None:
+        with io.BytesIO() as inner:
+            self.content._build(obj, inner, context, path)
+            data = inner.getvalue()
+        self.length._build(len(data), stream, context, path)
+        c.stream_write(stream, data, len(data), path)
+
+
+class Present(Layout[T | None]):
+    """One byte: exactly 1 and a value follows; anything else and the value is `None`."""
+
+    def __init__(self, content: c.Construct[T, T]) -> None:
+        super().__init__()
+        self.content = content
+
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> T | None:
+        if U8._parsereport(stream, context, path) != 1:
+            return None
+        return self.content._parsereport(stream, context, path)
+
+    def _write(self, obj: T | None, stream: StreamType, context: Context, path: PathType) -> None:
+        U8._build(obj is not None, stream, context, path)
+        if obj is not None:
+            self.content._build(obj, stream, context, path)
+
+
+def _parse_many(
+    element: c.Construct[T, T],
+    count: int,
+    stream: StreamType,
+    context: Context,
+    path: PathType,
+) -> tuple[T, ...]:
+    # Every element takes at least one byte: a count that lies ends at the first one missing.
+    return tuple([element._parsereport(stream, context, path) for _ in range(count)])
+
+
+def _build_many(
+    element: c.Construct[T, T],
+    values: Iterable[T],
+    stream: StreamType,
+    context: Context,
+    path: PathType,
+) -> None:
+    for value in values:
+        element._build(value, stream, context, path)
 
 
 def struct_twin(layout: c.Construct[Any, Any]) -> struct.Struct:
@@ -32,7 +315,7 @@ def struct_twin(layout: c.Construct[Any, Any]) -> struct.Struct:
 
 def _format(part: c.Construct[Any, Any]) -> str:
     match part:
-        case c.Struct():
+        case c.Struct() | Record():
             return "".join(_format(member) for member in part.subcons)
         case c.Renamed():
             return _format(part.subcon)

@@ -76,6 +76,8 @@ class ClusterMetadata:
         cluster_id: `None` when the server does not tell.
         leader_epoch: Grows with every change of leader; 0: no leader known; `None`: not told.
         followers_serve_reads: Whether nodes that do not lead answer polls.
+        trailer_error: What is wrong with what the server tells beyond the official metadata; the
+            rest is usable (spec 09, 2).
     """
 
     name: str
@@ -83,6 +85,7 @@ class ClusterMetadata:
     cluster_id: UUID | None = None
     leader_epoch: int | None = None
     followers_serve_reads: bool = False
+    trailer_error: str | None = None
 
     @property
     def leader(self) -> ClusterNode | None:
