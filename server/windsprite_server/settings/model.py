@@ -22,8 +22,10 @@ from pydantic import (
     Strict,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from windsprite_protocol.text_forms import format_duration, format_size, parse_duration, parse_size
 from windsprite_server.core.address import (
     Address,
     AdvertisedAddress,
@@ -31,23 +33,29 @@ from windsprite_server.core.address import (
     parse_advertised_address,
 )
 from windsprite_server.core.log_setup import LogFormat, LogLevel
-from windsprite_server.settings.units import format_duration, format_size, read_duration, read_size
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
-Size = Annotated[
-    int,
-    Strict(),
-    BeforeValidator(read_size),
-    PlainSerializer(format_size, return_type=str),
-]
-"""A number of bytes."""
+_LONGEST_WAIT: Final = 366 * 86_400
+_SECOND: Final = 1_000_000
 
-Duration = Annotated[
-    float, BeforeValidator(read_duration), PlainSerializer(format_duration, return_type=str)
-]
-"""A number of seconds."""
+
+def _size(value: object) -> object:
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _seconds(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("needs a text with a unit, such as '10 s'")  # noqa: TRY004 pydantic's way
+    seconds = parse_duration(value) / _SECOND
+    if seconds > _LONGEST_WAIT:
+        raise ValueError(f"{value!r} is longer than a year")
+    return seconds
+
+
+def _duration(seconds: float) -> str:
+    return format_duration(round(seconds * _SECOND))
 
 
 def _address(value: object) -> object:
@@ -84,11 +92,26 @@ def _password(secret: SecretStr) -> SecretStr:
     return secret
 
 
-Listener = Annotated[Address, BeforeValidator(_address), PlainSerializer(str, return_type=str)]
+Size = Annotated[
+    int,
+    Strict(),
+    BeforeValidator(_size),
+    PlainSerializer(format_size, return_type=str, when_used="json"),
+]
+"""A number of bytes."""
+
+Duration = Annotated[
+    float, BeforeValidator(_seconds), PlainSerializer(_duration, return_type=str, when_used="json")
+]
+"""A number of seconds."""
+
+Listener = Annotated[
+    Address, BeforeValidator(_address), PlainSerializer(str, return_type=str, when_used="json")
+]
 Advertised = Annotated[
     AdvertisedAddress,
     BeforeValidator(_advertised_address),
-    PlainSerializer(str, return_type=str),
+    PlainSerializer(str, return_type=str, when_used="json"),
 ]
 Label = Annotated[str, AfterValidator(_label)]
 
@@ -349,6 +372,7 @@ class Settings(BaseSettings):
         env_nested_delimiter="__",
         env_ignore_empty=True,
         enable_decoding=False,
+        validate_default=False,
         extra="forbid",
         frozen=True,
         hide_input_in_errors=True,
@@ -417,3 +441,12 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield from leaves(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every dotted key of a model with its declaration."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from fields(field.annotation, f"{prefix}{name}.")
+        else:
+            yield prefix + name, field

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from windsprite_server.settings.model import Origin, Settings, leaves
+from windsprite_server.settings.model import Origin, Settings, fields, leaves
 
 _PREFIX: Final = "WINDSPRITE_"
 _DELIMITER: Final = "__"
@@ -82,15 +82,9 @@ def load_settings(
     return settings
 
 
-def keys(model: type[BaseModel] = Settings, prefix: str = "") -> list[str]:
+def keys() -> list[str]:
     """Every dotted key there is, in the order of the model."""
-    found: list[str] = []
-    for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            found += keys(field.annotation, f"{prefix}{name}.")
-        else:
-            found.append(prefix + name)
-    return found
+    return [key for key, _ in fields(Settings)]
 
 
 def variable_name(key: str) -> str:
@@ -166,17 +160,15 @@ def _merge(values: dict[str, Any], stronger: Mapping[str, Any]) -> None:
 
 def _sentence(details: ErrorDetails, origins: Mapping[str, Origin], file: Path | None) -> str:
     key = ".".join(str(part) for part in details["loc"])
-    origin = origins.get(key)
-    place = ""
-    if origin == "file":
-        place = f"{file}: "
-    elif origin == "environment":
-        place = f"environment variable {variable_name(key)}: "
+    place = {
+        "file": f"{file}: {key}",
+        "environment": f"environment variable {variable_name(key)}",
+    }.get(origins.get(key, "default"), key)
     if details["type"] == "extra_forbidden":
-        return f"{place}{key} is unknown{_hint(key, keys())}"
-    context = details.get("ctx", {})
-    reason = str(context["error"]) if "error" in context else details["msg"]
-    return f"{place}{key}: {reason[:1].lower()}{reason[1:]}"
+        return f"{place} is unknown{_hint(key, keys())}"
+    ours = details.get("ctx", {}).get("error")
+    theirs = details["msg"]
+    return f"{place}: {ours or theirs[:1].lower() + theirs[1:]}"
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
