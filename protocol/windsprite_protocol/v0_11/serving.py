@@ -28,9 +28,8 @@ from windsprite_protocol.model.outcomes import (
     Success,
 )
 from windsprite_protocol.model.sessions import (
-    ClientVersion,
     EvictionReason,
-    Login,
+    LoginAttempt,
     LoginWithToken,
 )
 from windsprite_protocol.v0_11.decoder import Frame
@@ -54,9 +53,7 @@ from windsprite_protocol.v0_11.frames import (
     unpack_request,
 )
 from windsprite_protocol.v0_11.layouts.sessions import decode_login_shapes
-from windsprite_protocol.v0_11.table import GENERATION
-
-_LEGACY_LOGINS: Final = frozenset({38, 44})
+from windsprite_protocol.v0_11.table import GENERATION, LEGACY_LOGIN_CODES
 
 # Members of an enumeration are slow to look up; these are compared for every frame.
 _REQUEST: Final = int(FrameKind.REQUEST)
@@ -171,16 +168,18 @@ def _is_plausible(header: RequestHeader) -> bool:
 
 def _command_of_code(header: RequestHeader, *, bound: bool) -> Command[Any]:
     """The command of a request that carries its code."""
-    if header.code in _LEGACY_LOGINS:
+    if header.code in LEGACY_LOGIN_CODES:
         raise InadmissibleError(header, Evicted(EvictionReason.MALFORMED_LOGIN))
     command = GENERATION.by_code(header.code)
-    if not bound and (command is None or command.needs_login):
-        raise _refused(header, ErrorCode.UNAUTHENTICATED)
-    if command is None:
-        raise _refused(header, ErrorCode.INVALID_COMMAND)
-    if command.operation != _NON_REPLICATED:
-        raise _refused(header, ErrorCode.FEATURE_UNAVAILABLE)
-    return command
+    if command is not None and command.operation == _NON_REPLICATED:
+        if bound or not command.needs_login:
+            return command
+    elif bound:
+        unknown = command is None
+        raise _refused(
+            header, ErrorCode.INVALID_COMMAND if unknown else ErrorCode.FEATURE_UNAVAILABLE
+        )
+    raise _refused(header, ErrorCode.UNAUTHENTICATED)
 
 
 def _refused(header: RequestHeader, code: ErrorCode) -> InadmissibleError:
@@ -188,24 +187,6 @@ def _refused(header: RequestHeader, code: ErrorCode) -> InadmissibleError:
 
 
 # --- Logins ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class LoginAttempt:
-    """What the body of a login can be read as (spec 01, 5.2).
-
-    The wire does not say whether a password or a token was meant. With an empty password both
-    readings are possible; with neither the login is malformed.
-
-    Attributes:
-        client: Who speaks; `accepts` says whether this version is served. Asked first.
-        password: The reading as a login with a password, tried before the other.
-        token: The reading as a login with a token.
-    """
-
-    client: ClientVersion
-    password: Login | None
-    token: LoginWithToken | None
 
 
 def decode_login(body: memoryview) -> LoginAttempt:
