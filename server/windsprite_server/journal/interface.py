@@ -13,7 +13,7 @@ class Entry:
     """One journaled command.
 
     Attributes:
-        position: 1 or more; grows strictly, never used twice, not even across restarts.
+        position: 1 or more; grows strictly, and a durable one is never used again.
         timestamp_us: When it was committed, in microseconds since the Unix epoch; grows strictly.
         user_id: The acting user; `None`: the server itself.
         command: The encoded command.
@@ -43,15 +43,19 @@ class JournalProblem(Enum):
     FOREIGN = "foreign"
     """The file is something else."""
     NEWER_FORMAT = "newer format"
-    """A later version wrote it."""
+    """A later version wrote it, or one of its entries."""
     DAMAGED = "damaged"
-    """What it holds is not what was written; nothing was changed."""
+    """What it holds is not what was written; it was left as it is."""
+    UNREADABLE = "unreadable"
+    """The operating system refused to open or read it."""
     NOT_WRITTEN = "not written"
     """A write failed and left no trace: it may be tried again."""
     UNKNOWN_OUTCOME = "unknown outcome"
     """A write failed, and only reopening the journal shows whether it is in it."""
     CLOSED = "closed"
     """The journal is closed, or an earlier write ended with an unknown outcome."""
+    BUSY = "busy"
+    """More calls wait for it than may; nothing was done."""
 
 
 class JournalError(Exception):
@@ -76,6 +80,11 @@ class Journal(Protocol):
         """The position of the newest durable entry; 0 before the first."""
         ...
 
+    @property
+    def snapshot_position(self) -> int:
+        """The position of the stored snapshot; 0 without one."""
+        ...
+
     async def append(self, entries: Sequence[Entry]) -> int:
         """Append entries in one step: all of them or none.
 
@@ -83,8 +92,8 @@ class Journal(Protocol):
             The durable position, which is that of the last entry.
 
         Raises:
-            JournalError: `NOT_WRITTEN`, `UNKNOWN_OUTCOME` or `CLOSED`.
-            ValueError: The positions or timestamps do not grow.
+            JournalError: `NOT_WRITTEN`, `UNKNOWN_OUTCOME`, `CLOSED` or `BUSY`.
+            ValueError: Positions or timestamps do not grow, or do not fit 63 bits.
         """
         ...
 
@@ -92,15 +101,19 @@ class Journal(Protocol):
         """The stored snapshot, if there is one.
 
         Raises:
-            JournalError: `DAMAGED`.
+            JournalError: `DAMAGED`, `CLOSED` or `BUSY`.
         """
         ...
 
     def replay(self, after: int) -> AsyncIterator[Entry]:
-        """All entries after a position, verified, in order.
+        """All entries after a position, in order, each verified before it is given out.
+
+        Args:
+            after: The position of the stored snapshot or of an entry; 0 for the beginning.
 
         Raises:
-            JournalError: `DAMAGED`, or the entries after that position are not kept any more.
+            JournalError: `DAMAGED` at the first entry that is not what was written, and where
+                entries are missing; `CLOSED` or `BUSY`.
         """
         ...
 
@@ -108,7 +121,8 @@ class Journal(Protocol):
         """Let a snapshot stand for all entries up to its position, which are dropped.
 
         Raises:
-            JournalError: The old snapshot and the entries are still there.
+            JournalError: As for `append`. The old snapshot and the entries are still there.
+            ValueError: There is no entry at its position.
         """
         ...
 

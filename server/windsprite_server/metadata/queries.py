@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from windsprite_protocol.model.identifiers import Identifier
@@ -55,6 +56,14 @@ def find_user(state: State, user: Identifier) -> User | None:
         user_id = state.user_ids.get(user)
         return None if user_id is None else state.users[user_id]
     return state.users.get(user)
+
+
+def hash_token(token: str) -> str:
+    """Under what a personal access token is stored.
+
+    Its 50 random bytes cannot be guessed, so a fast hash without salt is enough.
+    """
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def find_token(state: State, token_hash: str) -> tuple[User, Token] | None:

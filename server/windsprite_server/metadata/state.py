@@ -171,8 +171,7 @@ class State:
         users: By id, in no order.
         user_ids: Ids of users by name.
         token_owners: User id and name of each token, by its hash.
-        condemned: Places whose files may still exist though no partition is there any more, in
-            the order in which they were condemned.
+        condemned: Places whose files may still exist though no partition is there any more.
         free_stream_ids: Follows from `streams`.
         free_user_ids: Follows from `users`.
     """
@@ -212,7 +211,6 @@ class State:
             for user in self.users.values()
             for token in user.tokens.values()
         }
-        # A dict, since a set would not keep the order.
-        self.condemned: dict[PartitionPlace, None] = dict.fromkeys(condemned)
+        self.condemned: set[PartitionPlace] = set(condemned)
         self.free_stream_ids = LowestUnused(self.streams)
         self.free_user_ids = LowestUnused(self.users)
