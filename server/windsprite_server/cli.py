@@ -80,11 +80,11 @@ def run(
     if settings is None:
         return ExitCode.USAGE
 
-    from windsprite_server import app
+    from windsprite_server.app import run as run_server
     from windsprite_server.core.data_directory import DataDirectoryError
 
     try:
-        return app.run(settings, ready_file=ready_file)
+        return run_server(settings, ready_file=ready_file)
     except DataDirectoryError as error:
         _complain(str(error))
         return ExitCode.DATA_DIRECTORY
