@@ -1,0 +1,146 @@
+"""House rules that no other tool checks."""
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from windsprite_server.settings.sources import keys, variable_name
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE_ROOTS = ("protocol/windsprite_protocol", "sdk/windsprite", "server/windsprite_server")
+PARTS = ("protocol", "sdk", "server", "tests", "docs", "config", ".ci")
+TEXT_SUFFIXES = {".py", ".pyi", ".md", ".toml", ".yaml", ".hex", ""}
+
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 80
+
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+SOMEBODYS_MACHINE = re.compile(r"(?<![\w.~-])/(home|root|work|Users)/\w")
+
+
+def texts() -> Iterator[Path]:
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != "LICENSE")
+    for part in PARTS:
+        for path in (ROOT / part).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix in TEXT_SUFFIXES:
+                yield path
+
+
+def modules() -> Iterator[Path]:
+    for root in SOURCE_ROOTS:
+        yield from (ROOT / root).rglob("*.py")
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            start = node.body[0]
+            is_documented = isinstance(start, ast.Expr) and isinstance(start.value, ast.Constant)
+            docstring = (start.end_lineno or 0) - start.lineno + 1 if is_documented else 0
+            yield node.name, node.end_lineno - node.lineno + 1 - docstring
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    lengths = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    assert {file: lines for file, lines in lengths.items() if lines > MAX_FILE_LINES} == {}
+
+
+def test_no_function_is_too_long_to_read() -> None:
+    too_long = {
+        f"{name(path)}: {function}": lines
+        for path in modules()
+        for function, lines in functions(path)
+        if lines > MAX_FUNCTION_LINES
+    }
+    assert too_long == {}
+
+
+@pytest.mark.parametrize("pattern", [UNFINISHED, SOMEBODYS_MACHINE], ids=["unfinished", "paths"])
+def test_nothing_is_left_lying_about(pattern: re.Pattern[str]) -> None:
+    found = [
+        f"{name(path)}:{number}: {line.strip()}"
+        for path in texts()
+        if path != Path(__file__).resolve()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+def test_the_table_of_packages_is_the_tree() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `((?:protocol|sdk|server)/[^`]+)` \|", page, re.MULTILINE)
+    packages = {f"{name(init.parent)}/" for init in modules() if init.name == "__init__.py"}
+    server = ROOT / "server" / "windsprite_server"
+    expected = {
+        package
+        for package in packages
+        if package.startswith(("protocol/", "sdk/")) or package.count("/") == 3
+    } | {name(module) for module in server.glob("*.py") if module.name != "__init__.py"}
+    assert sorted(rows) == sorted(expected)
+
+
+def markdown() -> list[Path]:
+    return [path for path in texts() if path.suffix == ".md"]
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{name(page)}: {target}"
+        for page in markdown()
+        for target in re.findall(r"\]\(([^)\s#]+)[^)]*\)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_commands_in_pages_are_targets_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    told = {
+        command
+        for page in markdown()
+        for command in re.findall(
+            r"(?:`|^    )make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    }
+    assert {"run", "test", "check", "bench"} <= targets
+    assert told - targets == set()
+
+
+def test_variables_in_pages_are_settings() -> None:
+    known = {variable_name(key) for key in keys()} | {"WINDSPRITE_SERVER", "WINDSPRITE_"}
+    pages = [*markdown(), ROOT / "Dockerfile", ROOT / "config" / "windsprite.toml"]
+    told = {
+        (name(page), variable)
+        for page in pages
+        for variable in re.findall(r"\bWINDSPRITE_[A-Z_]*", page.read_text(encoding="utf-8"))
+    }
+    assert [pair for pair in sorted(told) if pair[1] not in known] == []
+
+
+def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    copied = [
+        source
+        for line in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, re.MULTILINE)
+        for source in line.split()
+    ]
+    assert copied != []
+    for source in copied:
+        assert (ROOT / source).exists()
+        assert f"!{source}" in ignore
+
+
+def test_ci_can_be_run() -> None:
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
