@@ -1,0 +1,116 @@
+"""The Windsprite client: message streams over asyncio, on Windsprite and Iggy servers.
+
+import windsprite
+
+async with windsprite.connect("iggy://iggy:iggy@127.0.0.1:8090") as client:
+    await client.create_stream("orders")
+    await client.create_topic("orders", "events", partitions=3)
+    await client.send("orders", "events", [b"one", b"two"], key=b"k")
+    batch = await client.poll("orders", "events", start=windsprite.From.first(), count=100)
+"""
+
+from windsprite.address import (
+    DEFAULT_CONNECTION_STRING,
+    Address,
+    Credentials,
+    Endpoint,
+    Options,
+    Password,
+    Token,
+)
+from windsprite.client import Client
+from windsprite.connecting import Connecting, connect
+from windsprite.errors import (
+    AlreadyExists,
+    AuthenticationError,
+    ClientClosed,
+    ConnectionFailed,
+    ConnectionLost,
+    IncompatibleServer,
+    InvalidConnectionString,
+    InvalidRequest,
+    LimitReached,
+    NotFound,
+    OutcomeUnknown,
+    PermissionDenied,
+    ProtocolViolation,
+    RequestTimedOut,
+    ServerError,
+    Unavailable,
+    Unsupported,
+    WindspriteError,
+)
+from windsprite.messages import Batch, From, Message, ReceivedMessage
+from windsprite_protocol.errors import ErrorCode
+from windsprite_protocol.model.cluster import (
+    ClusterMetadata,
+    ClusterNode,
+    NodeIdentity,
+    NodeRole,
+    NodeStatus,
+)
+from windsprite_protocol.model.identifiers import Consumer, ConsumerKind, Identifier
+from windsprite_protocol.model.messages import Confirmation
+from windsprite_protocol.model.offsets import ConsumerOffset
+from windsprite_protocol.model.streams import Stream, StreamDetails
+from windsprite_protocol.model.system import ClientDetails, ClientInfo, Stats
+from windsprite_protocol.model.topics import Compression, Partition, Topic, TopicDetails
+from windsprite_protocol.model.typed_values import PythonValue, TypedValue, ValueKind
+
+__all__ = [
+    "DEFAULT_CONNECTION_STRING",
+    "Address",
+    "AlreadyExists",
+    "AuthenticationError",
+    "Batch",
+    "Client",
+    "ClientClosed",
+    "ClientDetails",
+    "ClientInfo",
+    "ClusterMetadata",
+    "ClusterNode",
+    "Compression",
+    "Confirmation",
+    "Connecting",
+    "ConnectionFailed",
+    "ConnectionLost",
+    "Consumer",
+    "ConsumerKind",
+    "ConsumerOffset",
+    "Credentials",
+    "Endpoint",
+    "ErrorCode",
+    "From",
+    "Identifier",
+    "IncompatibleServer",
+    "InvalidConnectionString",
+    "InvalidRequest",
+    "LimitReached",
+    "Message",
+    "NodeIdentity",
+    "NodeRole",
+    "NodeStatus",
+    "NotFound",
+    "Options",
+    "OutcomeUnknown",
+    "Partition",
+    "Password",
+    "PermissionDenied",
+    "ProtocolViolation",
+    "PythonValue",
+    "ReceivedMessage",
+    "RequestTimedOut",
+    "ServerError",
+    "Stats",
+    "Stream",
+    "StreamDetails",
+    "Token",
+    "Topic",
+    "TopicDetails",
+    "TypedValue",
+    "Unavailable",
+    "Unsupported",
+    "ValueKind",
+    "WindspriteError",
+    "connect",
+]

@@ -1,0 +1,441 @@
+"""The one session a client works with: found, kept, moved to the leader, and found again.
+
+    nothing --session()--> establishing --> ready --connection lost--> establishing ...
+                                              |
+                                              `--find_leader()--> moving --> ready
+
+Establishing and moving are one task at a time, whoever asked for it; everybody else waits for
+that task. Dialling, login and the look for the leader are one unit: nobody sees a session that has
+not gone through all three. A caller that gives up does not stop the task.
+
+A move opens the session at the leader before it closes the old one: an advertised address that
+cannot be reached leaves the client where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+from windsprite.address import Address, Credentials, Endpoint
+from windsprite.bootstrap import (
+    LEADER_POLL_INTERVAL,
+    LEADER_WAIT,
+    Backoff,
+    Candidate,
+    Location,
+    Redirect,
+    Roster,
+    Stay,
+    StayReason,
+    WaitForLeader,
+    decide,
+)
+from windsprite.connection import Broken, Connection, open_connection
+from windsprite.environment import Environment
+from windsprite.errors import (
+    AuthenticationError,
+    ClientClosed,
+    ConnectionFailed,
+    IncompatibleServer,
+    InvalidRequest,
+    ProtocolViolation,
+    WindspriteError,
+    error_of,
+)
+from windsprite.retries import RESEND
+from windsprite.session import Session
+from windsprite_protocol.errors import ErrorCode
+from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
+from windsprite_protocol.v0_11.calling import EvictedError, RemoteError
+
+logger = logging.getLogger("windsprite")
+
+LOGIN_PATIENCE: Final = 5.0
+"""Seconds after which a server that cannot log us in now is left for another one."""
+
+CLOSE_TIMEOUT: Final = 1.0
+"""Seconds that closing a socket may take."""
+
+_NOT_NOW: Final = frozenset({ErrorCode.TRANSIENT_NOT_COMMITTED, ErrorCode.TRANSIENT_NOT_ACCEPTED})
+
+
+class _Unusable(Exception):  # noqa: N818 - internal; says what a server is
+    """A server cannot be used now; another one may be better."""
+
+    def __init__(self, reason: WindspriteError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Link:
+    """The one session a client works with.
+
+    Args:
+        address: Where to start, who we are, how to behave.
+        environment: Clock, timers and randomness.
+        tls: How to speak TLS; None: plain TCP.
+    """
+
+    def __init__(
+        self, address: Address, environment: Environment, tls: ssl.SSLContext | None
+    ) -> None:
+        self._options = address.options
+        self._credentials = address.credentials
+        self._environment = environment
+        self._tls = tls
+        self._roster = Roster(address.endpoints, address.options.reestablish_after)
+        self._backoff = Backoff(
+            address.options.reconnection_interval, address.options.reconnection_max_interval
+        )
+        self._session: Session | None = None
+        self._task: asyncio.Task[Session] | None = None
+        self._failures: dict[Endpoint, WindspriteError] = {}
+        self._was_connected = False
+        self._closed = False
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def can_log_in(self) -> bool:
+        """Whether a lost session can be replaced without the caller."""
+        return self._credentials is not None
+
+    @property
+    def location(self) -> Location | None:
+        """Where the client is connected to."""
+        return self._session.location if self._session else None
+
+    @property
+    def current(self) -> Session | None:
+        """The session, if there is one right now."""
+        return self._session if self._task is None else None
+
+    @property
+    def metadata(self) -> ClusterMetadata | None:
+        """What was last heard of the cluster."""
+        return self._roster.metadata
+
+    async def session(self, deadline: float) -> Session:
+        """The session; while there is none, wait for it.
+
+        Raises:
+            ConnectionFailed: No server could be reached until the deadline, or ever.
+            AuthenticationError: A server refused the credentials.
+            IncompatibleServer, ProtocolViolation: All servers that were reached are of this kind.
+            ClientClosed: The client was closed.
+        """
+        while True:
+            if self._closed:
+                raise ClientClosed("the client is closed", code=ErrorCode.CLIENT_SHUTDOWN)
+            if self._task is None:
+                if self._session is not None:
+                    return self._session
+                self._start(self._establish())
+            await self._wait_for_task(deadline)
+
+    async def find_leader(self, session: Session, deadline: float) -> None:
+        """Ask for the leader and move there; nothing happens if `session` is not in use any more.
+
+        Raises:
+            As `session`.
+        """
+        if self._task is None and self._session is session:
+            self._start(self._move(session))
+        await self.session(deadline)
+
+    async def log_in(self, credentials: Credentials, deadline: float) -> None:
+        """Become somebody else: a new session at the current server, or any if there is none.
+
+        Raises:
+            As `session`. The old session stays in use if the server refuses the credentials.
+        """
+        while self._task is not None:
+            with suppress(WindspriteError):
+                await self._wait_for_task(deadline)
+        self._start(self._log_in_again(credentials))
+        await self.session(deadline)
+
+    def log_out(self) -> None:
+        """Take note that the server ended the session at our wish; the connection stays."""
+        self._credentials = None
+        if self._session is not None:
+            self._session.logged_in = None
+
+    def drop(self, session: Session) -> None:
+        """Close a session that is of no use any more."""
+        session.connection.close()
+
+    async def close(self) -> None:
+        """Close everything; nothing of it is left when this returns."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        if self._session is not None:
+            self._close(self._session.connection)
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    # --- The task ------------------------------------------------------------------------------
+
+    def _start(self, work: Coroutine[Any, Any, Session]) -> None:
+        self._task = asyncio.create_task(work, name="windsprite-link")
+        self._task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[Session]) -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            logger.warning("no session: %s", error)
+            return
+        session = task.result()
+        if self._session is not None and self._session is not session:
+            self._close(self._session.connection)
+        self._session = session if session.connection.lost is None else None
+        self._was_connected = True
+
+    async def _wait_for_task(self, deadline: float) -> None:
+        task = self._task
+        if task is None:
+            return
+        timeout = max(0.0, deadline - self._environment.monotonic())
+        await asyncio.wait({task}, timeout=timeout)
+        if not task.done():
+            raise self._connection_failed()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+    def _lost(self, connection: Connection, reason: WindspriteError) -> None:
+        if self._session is None or self._session.connection is not connection:
+            return
+        self._session = None
+        if self._closed:
+            return
+        logger.warning("lost the connection to %s: %s", connection.peer, reason)
+        if self._task is None and self.can_log_in:
+            self._start(self._establish())
+
+    def _close(self, connection: Connection) -> None:
+        connection.close()
+        task = asyncio.create_task(connection.wait_closed(CLOSE_TIMEOUT))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    # --- Its three kinds of work ---------------------------------------------------------------
+
+    async def _establish(self) -> Session:
+        """Dial the servers, pass after pass, until one of them is good."""
+        retries = self._options.reconnection_retries
+        self._failures.clear()
+        failed_passes = 0
+        while retries is None or failed_passes <= retries:
+            # Only the very first pass comes at once: nobody else starts at the same moment.
+            waits = failed_passes if self._was_connected else failed_passes - 1
+            if waits >= 0:
+                await self._sleep(self._backoff.wait(waits, self._environment.uniform))
+            session = await self._one_pass()
+            if session is not None:
+                return session
+            failed_passes += 1
+        raise self._connection_failed()
+
+    async def _one_pass(self) -> Session | None:
+        errors: list[WindspriteError] = []
+        now = self._environment.monotonic()
+        plan = self._roster.plan(now, self._environment.shuffled)
+        for candidate in plan:
+            await self._sleep(candidate.not_before - self._environment.monotonic())
+            try:
+                session = await self._open(candidate, alone=len(plan) == 1)
+                return await self._settle(session)
+            except _Unusable as error:
+                logger.info("cannot use %s: %s", candidate.endpoint, error.reason)
+                errors.append(error.reason)
+                self._failures[candidate.endpoint] = error.reason
+        if all(isinstance(error, IncompatibleServer | ProtocolViolation) for error in errors):
+            raise errors[0]
+        return None
+
+    async def _move(self, session: Session) -> Session:
+        """Look for the leader from a session that exists."""
+        try:
+            return await self._settle(session)
+        except _Unusable:
+            return await self._establish()
+
+    async def _log_in_again(self, credentials: Credentials) -> Session:
+        before, self._credentials = self._credentials, credentials
+        try:
+            if self._session is None:
+                return await self._establish()
+            here = self._session.location
+            try:
+                session = await self._open(Candidate(here.dialled, here.node_id), alone=True)
+                return await self._settle(session)
+            except _Unusable:
+                return await self._establish()
+        except (AuthenticationError, InvalidRequest):
+            self._credentials = before
+            raise
+
+    # --- One server ----------------------------------------------------------------------------
+
+    async def _open(self, candidate: Candidate, *, alone: bool) -> Session:
+        """Dial a server and log in there, if we have credentials."""
+        endpoint = candidate.endpoint
+        holder: list[Connection] = []
+        try:
+            connection = await open_connection(
+                endpoint,
+                self._environment,
+                time_limit=self._options.dial_timeout,
+                patience=self._options.request_timeout,
+                max_reply_size=self._options.max_reply_size,
+                tls=self._tls,
+                tls_domain=self._options.tls_domain,
+                on_lost=lambda reason: self._lost(holder[0], reason) if holder else None,
+            )
+        except OSError as error:
+            reason = ConnectionFailed(f"cannot connect to {endpoint}: {_why(error)}")
+            raise _Unusable(reason) from error
+        holder.append(connection)
+        self._roster.connected(endpoint, self._environment.monotonic())
+        location = Location(endpoint, connection.peer, candidate.node_id)
+        session = Session(connection, location, self._environment)
+        try:
+            if self._credentials is not None:
+                await self._log_in(session, self._credentials, alone=alone)
+        except BaseException:
+            self._close(connection)
+            raise
+        return session
+
+    async def _log_in(self, session: Session, credentials: Credentials, *, alone: bool) -> None:
+        """Log in; where the server cannot do it now, the same bytes are sent again for a while."""
+        start = self._environment.monotonic()
+        deadline = start + self._options.request_timeout
+        patience_ends = deadline if alone else start + LOGIN_PATIENCE
+        prepared = session.prepare_login(credentials)
+        repeats = 0
+        while True:
+            try:
+                await session.log_in(prepared, deadline)
+            except Broken as broken:
+                raise _Unusable(broken.reason) from broken
+            except EvictedError as eviction:
+                raise _refused_login(eviction.code, str(eviction)) from eviction
+            except RemoteError as error:
+                pause = RESEND.wait(repeats, self._environment.uniform)
+                out_of_time = self._environment.monotonic() + pause >= patience_ends
+                if error.code not in _NOT_NOW or out_of_time:
+                    raise _refused_login(error.code) from error
+                repeats += 1
+                await self._sleep(pause)
+            else:
+                return
+
+    async def _settle(self, session: Session) -> Session:
+        """Move to the leader, at most a few times in a row (spec 07, 6).
+
+        Raises:
+            _Unusable: The connection broke; the session is closed.
+        """
+        if session.logged_in is None:
+            return session
+        hops = 0
+        patience_ends = self._environment.monotonic() + LEADER_WAIT
+        try:
+            while (decision := await self._decide(session, hops)) is not None:
+                if isinstance(decision, WaitForLeader):
+                    if self._environment.monotonic() >= patience_ends:
+                        self._warn_of_staying(session, "nobody leads")
+                        return session
+                    await self._sleep(LEADER_POLL_INTERVAL)
+                    continue
+                hops += 1
+                target = Candidate(decision.endpoint, decision.node_id)
+                try:
+                    at_leader = await self._open(target, alone=False)
+                except _Unusable as error:
+                    self._warn_of_staying(session, f"the leader cannot be used: {error.reason}")
+                    return session
+                self._leave(session)
+                session = at_leader
+        except BaseException:
+            self._leave(session)
+            raise
+        return session
+
+    async def _decide(self, session: Session, hops: int) -> Redirect | WaitForLeader | None:
+        """What to do about the leader; None: stay."""
+        metadata = await self._read_metadata(session)
+        if metadata is None:
+            return None
+        last_seen = self._roster.last_seen
+        decision = decide(metadata, session.location, hops=hops, last_seen=last_seen)
+        self._roster.learn(metadata)
+        if not isinstance(decision, Stay):
+            return decision
+        if decision.reason not in {StayReason.ONLY_NODE, StayReason.AT_LEADER}:
+            self._warn_of_staying(session, decision.reason.value)
+        return None
+
+    def _warn_of_staying(self, session: Session, reason: str) -> None:
+        logger.warning("staying with %s: %s", session.location.dialled, reason)
+
+    def _leave(self, session: Session) -> None:
+        """Close a session, unless it is the one in use: that one is closed when it is replaced."""
+        if session is not self._session:
+            self._close(session.connection)
+
+    async def _read_metadata(self, session: Session) -> ClusterMetadata | None:
+        """What the server says about the cluster; None if it says nothing that can be used."""
+        deadline = self._environment.monotonic() + self._options.request_timeout
+        try:
+            metadata: ClusterMetadata = await session.exchange(
+                session.prepare(GetClusterMetadata()), deadline
+            )
+        except RemoteError as error:
+            logger.warning("no cluster metadata from %s: %s", session.location.dialled, error)
+            return None
+        except EvictedError as eviction:
+            raise _Unusable(error_of(eviction.code, "reading the cluster metadata")) from eviction
+        except Broken as broken:
+            if session.connection.lost is None:
+                logger.warning(
+                    "no cluster metadata from %s: %s", session.location.dialled, broken.reason
+                )
+                return None
+            raise _Unusable(broken.reason) from broken
+        return metadata
+
+    async def _sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            await self._environment.sleep(seconds)
+
+    def _connection_failed(self) -> ConnectionFailed:
+        attempts = [(str(place), error.sentence) for place, error in self._failures.items()]
+        tried = "; ".join(sentence for _, sentence in attempts)
+        return ConnectionFailed(
+            f"cannot connect: {tried or 'no server answered in time'}", attempts=attempts
+        )
+
+
+def _refused_login(code: ErrorCode, sentence: str = "") -> Exception:
+    """What a refused login means: the end, or that another server may be better."""
+    error = error_of(code, "login refused", sentence)
+    if isinstance(error, AuthenticationError | InvalidRequest):
+        return error
+    return _Unusable(error)
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return error.strerror or str(error) or type(error).__name__

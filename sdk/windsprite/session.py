@@ -1,0 +1,142 @@
+"""One session on one connection: requests to frames, answers to values (spec 01, 5 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from windsprite.address import Credentials, Password
+from windsprite.bootstrap import Location
+from windsprite.connection import Broken, Connection
+from windsprite.environment import Environment
+from windsprite.errors import InvalidRequest, ProtocolViolation
+from windsprite_protocol.errors import DecodeError, EncodeError, ErrorCode
+from windsprite_protocol.generation import Command, Plane
+from windsprite_protocol.model.messages import Buffer
+from windsprite_protocol.model.sessions import (
+    ClientVersion,
+    LoggedIn,
+    Login,
+    LoginWithToken,
+)
+from windsprite_protocol.v0_11.calling import RemoteError, decode_reply, encode_request
+from windsprite_protocol.v0_11.frames import PROTOCOL_VERSION, unpack_reply
+from windsprite_protocol.v0_11.table import GENERATION
+
+SDK_NAME: Final = "windsprite"
+SDK_VERSION: Final = "0.1.0"
+
+Request: TypeAlias = Any
+"""A request of `windsprite_protocol.model`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request as it goes over the wire in one session, ready to be sent more than once."""
+
+    command: Command[Any]
+    number: int
+    parts: Sequence[Buffer]
+
+
+class Session:
+    """A connection and who we are on it.
+
+    Args:
+        connection: Open, and nothing was sent on it yet.
+        location: Where it leads to.
+        environment: Randomness for the client id.
+
+    Attributes:
+        logged_in: What the login told; None before it.
+    """
+
+    def __init__(
+        self, connection: Connection, location: Location, environment: Environment
+    ) -> None:
+        self.connection = connection
+        self.location = location
+        self.logged_in: LoggedIn | None = None
+        # The lowest bit is set so that the id is never 0.
+        drawn = environment.random_bytes(16)
+        self._client = bytes([drawn[0] | 1]) + drawn[1:]
+        self._next_number = 1
+
+    def prepare(self, request: Request) -> Prepared:
+        """Encode a request for this session, under a number of its own.
+
+        Raises:
+            InvalidRequest: The protocol cannot carry it; nothing was sent.
+        """
+        command = GENERATION.of(type(request))
+        number = 0 if isinstance(request, Login | LoginWithToken) else self._next_number
+        try:
+            parts = encode_request(
+                command,
+                request,
+                client=self._client,
+                session=self.logged_in.session if self.logged_in else 0,
+                request=number,
+                checksum=True,
+            )
+        except EncodeError as error:
+            raise InvalidRequest(str(error), code=error.code) from error
+        if number and command.plane is not Plane.READ:
+            self._next_number += 1
+        return Prepared(command, number, parts)
+
+    async def exchange(self, prepared: Prepared, deadline: float) -> Any:  # noqa: ANN401
+        """Send a prepared request, or send it again, and wait for its answer.
+
+        Raises:
+            Broken: There is no answer, or none that makes sense.
+            RemoteError: The server answered with an error.
+            EvictedError: The server ended the session.
+        """
+        frame = await self.connection.exchange(prepared.parts, deadline)
+        try:
+            header, value = decode_reply(frame, prepared.command)
+        except RemoteError:
+            self._check_number(unpack_reply(frame.header).request, prepared)
+            raise
+        except DecodeError as error:
+            if error.code is ErrorCode.INVALID_FORMAT:
+                # The frame is whole; what follows it can be trusted.
+                self._check_number(unpack_reply(frame.header).request, prepared)
+                violation = ProtocolViolation(f"the server does not follow the protocol: {error}")
+            else:
+                violation = self.connection.distrust(str(error))
+            raise Broken(violation, sent=True) from error
+        self._check_number(header.request, prepared)
+        return value
+
+    def _check_number(self, number: int, prepared: Prepared) -> None:
+        if number != prepared.number:
+            violation = self.connection.distrust("an answer to another request")
+            raise Broken(violation, sent=True)
+
+    def prepare_login(self, credentials: Credentials) -> Prepared:
+        """Encode a login.
+
+        Raises:
+            InvalidRequest: The protocol cannot carry these credentials.
+        """
+        client = ClientVersion(PROTOCOL_VERSION, SDK_NAME, SDK_VERSION)
+        if isinstance(credentials, Password):
+            return self.prepare(Login(client, credentials.username, credentials.password))
+        return self.prepare(LoginWithToken(client, credentials.token))
+
+    async def log_in(self, prepared: Prepared, deadline: float) -> LoggedIn:
+        """Open a session (spec 01, 5).
+
+        Raises:
+            Broken: There is no answer, or none that makes sense.
+            RemoteError: The server cannot do it now (57, 58).
+            EvictedError: The server refuses.
+        """
+        logged_in: LoggedIn = await self.exchange(prepared, deadline)
+        if logged_in.session == 0:
+            raise Broken(self.connection.distrust("a session with the number 0"), sent=True)
+        self.logged_in = logged_in
+        return logged_in
