@@ -13,6 +13,7 @@ from typing import Final
 
 from windsprite_protocol.model.topics import NEVER_EXPIRES, SERVER_DEFAULT, UNLIMITED_SIZE
 
+_LONGEST_TEXT: Final = 255
 _U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 _MAX_EXPIRY_SECONDS: Final = 0xFFFF_FFFF
 _MICROSECOND: Final = 1_000
@@ -112,7 +113,7 @@ def parse_size(text: str) -> int:
     Raises:
         ValueError: The text is not a size, or does not fit 64 bits.
     """
-    match = _SIZE.fullmatch(text.strip())
+    match = _SIZE.fullmatch(_short(text))
     if match is None:
         message = f"{text!r} is not a size such as 512, 64 KiB or 1.5 GB"
         raise ValueError(message)
@@ -173,7 +174,7 @@ def format_size(size: int) -> str:
 
 
 def _parse_nanoseconds(text: str) -> int:
-    terms = text.strip()
+    terms = _short(text)
     if terms == "0":
         return 0
     nanoseconds = 0
@@ -205,6 +206,14 @@ def _term_nanoseconds(term: re.Match[str]) -> int:
 
 def _without_spaces(text: str) -> str:
     return "".join(text.split())
+
+
+def _short(text: str) -> str:
+    """A text without the spaces around it, if it is of a length that people write."""
+    if len(text) > _LONGEST_TEXT:
+        message = f"{text[:20]!r}... is too long"
+        raise ValueError(message)
+    return text.strip()
 
 
 def _in_range(number: int, text: str) -> int:
