@@ -15,7 +15,7 @@ import construct as c
 
 from windsprite_protocol.errors import DecodeError, EncodeError, ErrorCode
 from windsprite_protocol.generation import Codec
-from windsprite_protocol.layout import Record, struct_twin
+from windsprite_protocol.layout import Record, explain, struct_twin
 from windsprite_protocol.model.messages import Buffer
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class ConstructCodec(Generic[T]):
         except EncodeError:
             raise
         except (c.ConstructError, ValueError, TypeError, AttributeError, OverflowError) as error:
-            raise EncodeError(_sentence(error)) from error
+            raise EncodeError(explain(error)) from error
 
     def decode(self, body: memoryview) -> T:
         """The value.
@@ -66,7 +66,7 @@ class ConstructCodec(Generic[T]):
             try:
                 value = self.layout.parse_stream(stream)
             except (c.ConstructError, ValueError, OverflowError) as error:
-                raise DecodeError(_sentence(error), self._code) from error
+                raise DecodeError(explain(error), self._code) from error
             rest = len(body) - stream.tell()
         if self._exact and rest:
             message = f"{rest} bytes left over"
@@ -198,13 +198,3 @@ class LeftOut(Generic[T]):
             DecodeError: The bytes are not such a body.
         """
         return self.codec.decode(body) if body else self._value
-
-
-def _sentence(error: Exception) -> str:
-    """What construct says in two lines, in one: where in the value, and what is wrong."""
-    text = str(error)
-    if isinstance(error, c.ConstructError) and error.path:
-        where = ".".join(error.path.split(" -> ")[1:])
-        text = text.partition("\n")[2]
-        return f"{where}: {text}" if where else text
-    return text

@@ -148,8 +148,16 @@ class Record(Layout[T]):
         if not isinstance(obj, self.cls):
             message = f"{type(obj).__name__} where {self.cls.__name__} belongs"
             raise c.AdaptationError(message, path=path)
-        for name, field in zip(self.names, self.subcons, strict=True):
-            field._build(getattr(obj, name), stream, context, path)
+        values = [getattr(obj, name) for name in self.names]
+        if self.twin is not None:
+            try:
+                data = self.twin.pack(*values)
+            except struct.error as error:
+                raise c.FormatFieldError(str(error), path=path) from None
+            c.stream_write(stream, data, len(data), path)
+            return
+        for value, field in zip(values, self.subcons, strict=True):
+            field._build(value, stream, context, path)
 
     def _sizeof(self, context: Context, path: PathType) -> int:
         return sum(field._sizeof(context, path) for field in self.subcons)
@@ -231,15 +239,23 @@ class Headed(Layout[T]):
 
 
 class Sized(Layout[T]):
-    """A length in bytes, then a value that takes exactly so many."""
+    """A length in bytes, then a value that takes exactly so many.
 
-    def __init__(self, length: Number, content: c.Construct[T, T]) -> None:
+    Args:
+        length: The number in front.
+        content: The value.
+        maximum: How many bytes the value may take.
+    """
+
+    def __init__(self, length: Number, content: c.Construct[T, T], *, maximum: int) -> None:
         super().__init__()
         self.length = length
         self.content = content
+        self.maximum = maximum
 
     def _parse(self, stream: StreamType, context: Context, path: PathType) -> T:
         size = self.length._parsereport(stream, context, path)
+        self._check(size, path)
         with io.BytesIO(c.stream_read(stream, size, path)) as inner:
             value = self.content._parsereport(inner, context, path)
             rest = size - inner.tell()
@@ -252,8 +268,14 @@ class Sized(Layout[T]):
         with io.BytesIO() as inner:
             self.content._build(obj, inner, context, path)
             data = inner.getvalue()
+        self._check(len(data), path)
         self.length._build(len(data), stream, context, path)
         c.stream_write(stream, data, len(data), path)
+
+    def _check(self, size: int, path: PathType) -> None:
+        if size > self.maximum:
+            message = f"a value of {size} bytes; it takes {self.maximum} at most"
+            raise c.RangeError(message, path=path)
 
 
 class Present(Layout[T | None]):
@@ -294,6 +316,16 @@ def _build_many(
 ) -> None:
     for value in values:
         element._build(value, stream, context, path)
+
+
+def explain(error: Exception) -> str:
+    """What construct says in two lines, in one: where in the value, and what is wrong there."""
+    text = str(error)
+    if not isinstance(error, c.ConstructError) or not error.path:
+        return text
+    where = ".".join(error.path.split(" -> ")[1:])
+    what = text.partition("\n")[2]
+    return f"{where}: {what}" if where else what
 
 
 def struct_twin(layout: c.Construct[Any, Any]) -> struct.Struct:

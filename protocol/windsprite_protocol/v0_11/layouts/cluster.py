@@ -22,6 +22,7 @@ from windsprite_protocol.layout import (
     Layout,
     Number,
     Record,
+    explain,
 )
 from windsprite_protocol.model.cluster import (
     Attachment,
@@ -141,7 +142,7 @@ class MetadataLayout(Layout[ClusterMetadata]):
         try:
             trailer = TRAILER.parse(rest).content
         except c.ConstructError as error:
-            return replace(official, trailer_error=str(error))
+            return replace(official, trailer_error=explain(error))
         return _merged(official, trailer)
 
     def _write(

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MAX_PERMISSIONS_BYTES: Final = 1024 * 1024
+"""Grants on more than 100,000 topics; reading a block takes time, whoever sends it."""
+
 
 class Chain(Layout[tuple[T, ...]]):
     """A flag in front of each element says that it is there; a flag of 0 ends the chain."""

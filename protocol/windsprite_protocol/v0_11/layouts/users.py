@@ -29,7 +29,7 @@ from windsprite_protocol.model.users import (
     User,
     UserDetails,
 )
-from windsprite_protocol.v0_11.layouts.permissions import PERMISSIONS
+from windsprite_protocol.v0_11.layouts.permissions import MAX_PERMISSIONS_BYTES, PERMISSIONS
 from windsprite_protocol.v0_11.layouts.primitives import (
     IDENTIFIER,
     OPTION_BLOCK,
@@ -48,7 +48,7 @@ USER: Final = Record(
     "options" / REPORTED_OPTIONS,
 )
 
-PERMISSIONS_IF_ANY: Final = Present(Sized(U32, PERMISSIONS))
+PERMISSIONS_IF_ANY: Final = Present(Sized(U32, PERMISSIONS, maximum=MAX_PERMISSIONS_BYTES))
 
 
 class ReportedPermissions(Layout[Permissions | None]):
