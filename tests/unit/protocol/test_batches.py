@@ -197,6 +197,13 @@ class TestVerify:
         batch[256 + 6 * size + 30] ^= 1
         assert refusal(batch, 9) is ErrorCode.INVALID_MESSAGE_CHECKSUM
 
+    @pytest.mark.parametrize("size", range(48, 64))
+    def test_frames_of_one_size_are_not_walked(self, size, monkeypatch):
+        batch = build_batch([NewMessage(bytes(size - 48), ID, index) for index in range(9)])
+        expected = verify_batch(batch, 9), slice_batch(batch, 3, 5)
+        monkeypatch.delattr("windsprite_protocol.batches._walk")
+        assert (verify_batch(batch, 9), slice_batch(batch, 3, 5)) == expected
+
     def test_frames_of_different_sizes(self):
         assert verify_batch(build_batch(unequal_messages(9)), 9).header.message_count == 9
 
@@ -248,6 +255,15 @@ class TestVerify:
         batch = build_batch(messages)
         batch[256 + 40] = 1
         assert refusal(batch, 7) is ErrorCode.INVALID_COMMAND
+
+    def test_reserved_field_of_all_frames(self):
+        batch = build_batch(equal_messages(7))
+        size = (len(batch) - 256) // 7
+        for start in range(256, len(batch), size):
+            batch[start + 40] = 1
+        assert refusal(seal(batch), 7) is ErrorCode.INVALID_COMMAND
+        with pytest.raises(DecodeError):
+            slice_batch(batch, 0, 4)
 
     def test_a_wrong_checksum_before_a_frame_that_stops_the_walk_decides(self):
         batch = build_batch(equal_messages(7))
