@@ -13,7 +13,7 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def replace_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+def replace_durably(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     """Make `content` the content of `path`, atomically and durably.
 
     Written beside the file as `NAME.new` first: readers see the old content or the new, and when
@@ -22,7 +22,7 @@ def replace_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     Args:
         path: The file; its directory must exist. A `NAME.new` beside it is overwritten.
         content: All of the new content.
-        mode: Permission bits of the file, whatever the umask is.
+        mode: Permission bits of the file, whatever the umask is; by default for its owner only.
 
     Raises:
         OSError: The file keeps its old content.

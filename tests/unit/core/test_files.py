@@ -18,7 +18,7 @@ def test_mode_does_not_depend_on_the_umask(tmp_path: Path) -> None:
     previous = os.umask(0o077)
     try:
         replace_durably(tmp_path / "shared", b"", mode=0o644)
-        replace_durably(tmp_path / "secret", b"", mode=0o600)
+        replace_durably(tmp_path / "secret", b"")
     finally:
         os.umask(previous)
     assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o644
@@ -28,7 +28,7 @@ def test_mode_does_not_depend_on_the_umask(tmp_path: Path) -> None:
 def test_a_leftover_with_wide_permissions_does_not_widen_a_secret(tmp_path: Path) -> None:
     (tmp_path / "secret.new").write_bytes(b"left by a crash")
     (tmp_path / "secret.new").chmod(0o666)
-    replace_durably(tmp_path / "secret", b"hidden", mode=0o600)
+    replace_durably(tmp_path / "secret", b"hidden")
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
 
 
