@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
+from windsprite_protocol.batches import MAX_USER_HEADERS_BYTES
 from windsprite_protocol.errors import DecodeError, EncodeError, ErrorCode
 from windsprite_protocol.model.messages import Buffer
 from windsprite_protocol.model.typed_values import (
@@ -15,8 +15,6 @@ from windsprite_protocol.model.typed_values import (
     UserHeaders,
 )
 from windsprite_protocol.v0_11.tlv import encode_fields, iter_pairs
-
-MAX_USER_HEADERS_BYTES: Final = 100_000
 
 
 def encode(headers: Mapping[TypedValue, TypedValue]) -> bytes:
