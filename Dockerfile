@@ -30,7 +30,7 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8090
 # A ping is answered before any login, so the check needs no password.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
     CMD ["windsprite", "--server", "iggy://iggy:iggy@127.0.0.1:8090", "ping"]
 ENTRYPOINT ["windsprite-server"]
 CMD ["run"]
