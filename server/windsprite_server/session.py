@@ -13,7 +13,7 @@ from typing import Final
 
 from windsprite_protocol.model.system import TransportKind
 
-_COUNTER_BITS: Final = 40
+_COUNTER_BITS: Final = 32
 _MAX_GENERATION: Final = (1 << (63 - _COUNTER_BITS)) - 1
 
 
@@ -64,7 +64,7 @@ class Sessions:
         """Number sessions above those of every earlier generation of the data directory.
 
         Args:
-            generation: Grows with every start of the node; 1 to 2^23 - 1.
+            generation: Grows with every start of the node; 1 to 2^31 - 1.
 
         Raises:
             ValueError: The generation is out of range.

@@ -35,6 +35,24 @@ class LoginWithToken:
 
 
 @dataclass(frozen=True, slots=True)
+class LoginAttempt:
+    """What a login can be read as, where the wire does not say which kind was meant.
+
+    With an empty password both readings are possible; with neither the login is malformed
+    (spec 01, 5.2).
+
+    Attributes:
+        client: Who speaks. Whether its version is served is asked first.
+        password: The reading as a login with a password, tried before the other.
+        token: The reading as a login with a token.
+    """
+
+    client: ClientVersion
+    password: Login | None
+    token: LoginWithToken | None
+
+
+@dataclass(frozen=True, slots=True)
 class LoggedIn:
     """The session a login opened."""
 

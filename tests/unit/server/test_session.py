@@ -1,6 +1,7 @@
 """Who is connected, and under which session."""
 
 import pytest
+
 from windsprite_protocol.model.system import TransportKind
 from windsprite_server.session import Connection, SessionConflictError, Sessions
 
@@ -43,11 +44,11 @@ def test_session_numbers_of_a_later_start_are_above_all_earlier_ones() -> None:
 
 
 def test_session_numbers_stay_positive_as_signed_numbers() -> None:
-    sessions = Sessions((1 << 23) - 1)
+    sessions = Sessions((1 << 31) - 1)
     assert 0 < sessions.bind(connect(sessions), client(1), ALICE).number < 1 << 63
 
 
-@pytest.mark.parametrize("generation", [0, -1, 1 << 23])
+@pytest.mark.parametrize("generation", [0, -1, 1 << 31])
 def test_a_generation_that_does_not_fit_is_refused(generation: int) -> None:
     with pytest.raises(ValueError, match="generation"):
         Sessions(generation)

@@ -1,0 +1,377 @@
+"""The composition root: builds a server from settings, starts it, drains and stops it.
+
+Only this module and `cli` read settings; everything below gets plain values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from windsprite_protocol.model.cluster import NodeIdentity
+from windsprite_server.cluster.single import SingleNode
+from windsprite_server.commit import Committer, recover
+from windsprite_server.core.address import Address
+from windsprite_server.core.clock import Clock, SystemClock
+from windsprite_server.core.data_directory import (
+    DamagedDirectoryError,
+    DataDirectory,
+    DataDirectoryError,
+    NewerFormatError,
+    open_data_directory,
+)
+from windsprite_server.core.files import replace_durably
+from windsprite_server.core.ids import Ids, SystemIds
+from windsprite_server.core.log_setup import Logger, make_logger
+from windsprite_server.core.open_files import allow_open_files
+from windsprite_server.core.passwords import Passwords
+from windsprite_server.core.process import ProcessMeter
+from windsprite_server.handlers.dispatcher import Dispatcher
+from windsprite_server.handlers.services import Services
+from windsprite_server.handlers.table import HANDLERS
+from windsprite_server.journal import JournalError, JournalProblem
+from windsprite_server.journal.sqlite import SqliteJournal
+from windsprite_server.log.keys import LogLimits, PartitionKey
+from windsprite_server.log.results import PartitionRecovery, RecoveryReport
+from windsprite_server.log.store import LogStore
+from windsprite_server.metadata.commands import CreateRoot
+from windsprite_server.metadata.queries import live_partitions
+from windsprite_server.metadata.state import State
+from windsprite_server.partitions import Partitions
+from windsprite_server.session import Sessions
+from windsprite_server.settings import Settings
+from windsprite_server.transport.tcp import TcpLimits, TcpListener
+from windsprite_server.transport.wire import Wire
+
+_JOURNAL: Final = "journal.db"
+_LOG: Final = "log"
+_ROOT_PASSWORD: Final = "root-password"  # noqa: S105 - the name of a file
+_DEFAULT_ROOT: Final = "iggy"
+_RANDOM_PASSWORD_BYTES: Final = 24
+_HEADER_BYTES: Final = 256
+# Objects that live as long as the server are taken out of the garbage collector's sight, and it
+# looks at the others less often than its default of every 700 new ones: a full collection stops
+# everything.
+_GC_THRESHOLD: Final = 50_000
+_NAMED_PATHS: Final = 10
+# Descriptors beside connections and partitions: journal, lock, threads, standard streams.
+_OTHER_FILES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a started server is reached by and known as."""
+
+    tcp_address: Address
+    cluster_id: str
+    node_name: str
+
+
+class Server:
+    """A server in this process; several can run side by side on different data directories."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        logger: Logger,
+        *,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        self._settings = settings
+        self._logger = logger
+        self._clock = clock or SystemClock()
+        self._ids = ids or SystemIds()
+        self._closers: list[Callable[[], Any]] = []
+
+    async def start(self) -> Running:
+        """Open the data directory, recover what it holds, and listen.
+
+        Raises:
+            DataDirectoryError: The data directory cannot be used.
+            OSError: The address cannot be listened on.
+        """
+        try:
+            return await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop accepting, finish what is in flight, make everything durable."""
+        while self._closers:
+            closing = self._closers.pop()()
+            if asyncio.iscoroutine(closing):
+                await closing
+
+    async def _start(self) -> Running:
+        settings, logger, clock = self._settings, self._logger, self._clock
+        directory = await asyncio.to_thread(
+            open_data_directory, settings.data_dir, ids=self._ids, cluster_id=settings.cluster.id
+        )
+        self._closers.append(directory.close)
+        identity = directory.identity
+
+        journal = await _open_journal(directory)
+        self._closers.append(journal.close)
+        state = await _recover_state(journal)
+
+        store = LogStore(directory.path / _LOG, _log_limits(settings), logger)
+        self._closers.append(store.close)
+        partitions = Partitions(store)
+        report = await asyncio.to_thread(partitions.recover, list(live_partitions(state)))
+        _tell_recovery(report, logger)
+
+        advertised = settings.node.advertised_address
+        cluster = SingleNode(
+            cluster_id=identity.cluster_id,
+            cluster_name=settings.cluster.name,
+            node_name=settings.node.name,
+            identity=NodeIdentity(
+                node_id=settings.node.id,
+                generation=identity.generation,
+                instance_id=self._ids.uuid(),
+                zone=settings.node.zone,
+            ),
+            advertised_host=None if advertised is None else advertised.host,
+            advertised_port=None if advertised is None else advertised.port,
+        )
+        committer = Committer(
+            journal,
+            state,
+            clock,
+            cluster,
+            partitions,
+            logger=logger,
+            position_floor=_highest_incarnation(report.unknown),
+            max_waiting=settings.journal.max_waiting_commands,
+            snapshot_every=settings.journal.snapshot_every,
+        )
+        await committer.start()
+        self._closers.append(committer.stop)
+
+        limits = settings.limits
+        passwords = Passwords(threads=limits.login_threads, max_waiting=limits.max_waiting_logins)
+        self._closers.append(passwords.close)
+        await self._create_root(state, committer, passwords, directory)
+
+        services = Services(
+            state=state,
+            committer=committer,
+            partitions=partitions,
+            cluster=cluster,
+            sessions=Sessions(identity.generation),
+            passwords=passwords,
+            meter=ProcessMeter(directory.path, clock),
+            clock=clock,
+            server_version=version("windsprite"),
+            max_reply_body=limits.max_frame_size - _HEADER_BYTES,
+        )
+        wire = Wire(Dispatcher(services, HANDLERS, logger), identity.cluster_id)
+        listener = TcpListener(wire, _tcp_limits(settings), clock, logger)
+        address = await listener.start(settings.tcp.address)
+        self._closers.append(lambda: listener.stop(settings.shutdown_timeout))
+        return Running(address, str(identity.cluster_id), settings.node.name)
+
+    async def _create_root(
+        self, state: State, committer: Committer, passwords: Passwords, directory: DataDirectory
+    ) -> None:
+        """Create the root user at the first start; afterwards the stored one counts."""
+        if state.users:
+            return
+        root = self._settings.root
+        if root.username is not None and root.password is not None:
+            username, password = root.username, root.password.get_secret_value()
+        elif self._settings.tcp.address.is_loopback:
+            username = password = _DEFAULT_ROOT
+            self._logger.warning(
+                "the root user is iggy with password iggy, since only this machine can connect: "
+                "set root.username and root.password for anything else"
+            )
+        else:
+            username = _DEFAULT_ROOT
+            password = self._ids.token(_RANDOM_PASSWORD_BYTES).hex()
+            file = directory.path / _ROOT_PASSWORD
+            replace_durably(file, password.encode() + b"\n", mode=0o600)
+            self._logger.warning(
+                "a password was made for the root user", username=username, file=str(file)
+            )
+        await committer.execute(CreateRoot(username, await passwords.hash(password)), None)
+
+
+async def serve(settings: Settings, logger: Logger, ready_file: Path | None) -> None:
+    """Run a server until a signal asks it to stop; a second one stops the process at once."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+
+    def stop(number: signal.Signals) -> None:
+        logger.info("stopping", signal=number.name)
+        loop.remove_signal_handler(signal.SIGTERM)
+        loop.remove_signal_handler(signal.SIGINT)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    server = Server(settings, logger)
+    running = await server.start()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD)
+    logger.info(
+        "listening",
+        tcp=str(running.tcp_address),
+        cluster_id=running.cluster_id,
+        node=running.node_name,
+    )
+    try:
+        with _ready(ready_file, running):
+            await stopping.wait()
+    finally:
+        await server.stop()
+    logger.info("stopped")
+
+
+def run(settings: Settings, *, ready_file: Path | None = None) -> int:
+    """Run a server in the foreground; returns the exit code of the process.
+
+    Raises:
+        DataDirectoryError: The data directory cannot be used.
+    """
+    logger = make_logger(
+        log_format=settings.log.format,
+        level=settings.log.level,
+        stream=sys.stderr,
+        clock=SystemClock(),
+    )
+    wanted = settings.limits.max_connections + settings.storage.open_files + _OTHER_FILES
+    allowed = allow_open_files(wanted)
+    if allowed < wanted:
+        logger.warning(
+            "the system allows fewer open files than the settings ask for",
+            allowed=allowed,
+            wanted=wanted,
+        )
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(serve(settings, logger, ready_file))
+    except OSError as error:
+        logger.error("cannot run", reason=str(error))  # noqa: TRY400 - the sentence says it all
+        return 1
+    return 0
+
+
+async def _open_journal(directory: DataDirectory) -> SqliteJournal:
+    try:
+        return await SqliteJournal.open(directory.path / _JOURNAL, create=directory.is_new)
+    except JournalError as error:
+        raise _unusable(error) from error
+
+
+async def _recover_state(journal: SqliteJournal) -> State:
+    try:
+        return await recover(journal)
+    except JournalError as error:
+        raise _unusable(error) from error
+
+
+def _unusable(error: JournalError) -> DataDirectoryError:
+    if error.problem is JournalProblem.NEWER_FORMAT:
+        return NewerFormatError(str(error))
+    return DamagedDirectoryError(str(error))
+
+
+def _highest_incarnation(unknown: Iterable[Path]) -> int:
+    """The highest number in the names of logs that metadata does not know, which must not recur."""
+    keys = (PartitionKey.from_directory_name(path.name) for path in unknown)
+    return max((key.incarnation for key in keys if key is not None), default=0)
+
+
+def _tell_recovery(report: RecoveryReport, logger: Logger) -> None:
+    """Say what recovery found that somebody should know of."""
+    for partition in report.partitions:
+        if not partition.is_clean:
+            logger.warning(
+                "partition recovered",
+                partition=partition.key.directory_name,
+                next_offset=partition.next_offset,
+                torn=_torn_text(partition),
+                damages=[str(damage) for damage in partition.damages],
+                lowered_offsets=len(partition.clamped),
+                lost_offsets=partition.lost_offsets,
+            )
+    if report.unknown:
+        logger.warning(
+            "files that metadata does not know were left alone",
+            count=len(report.unknown),
+            paths=[str(path) for path in report.unknown[:_NAMED_PATHS]],
+        )
+
+
+def _torn_text(partition: PartitionRecovery) -> str | None:
+    torn = partition.torn
+    return None if torn is None else f"{torn.length} bytes cut from {torn.segment}"
+
+
+def _log_limits(settings: Settings) -> LogLimits:
+    storage = settings.storage
+    return LogLimits(
+        tail_bytes=storage.tail_memory,
+        index_interval=storage.index_interval,
+        consumer_offsets=settings.limits.max_consumer_offsets,
+        descriptors=storage.open_files,
+        read_threads=storage.read_threads,
+        sync_threads=storage.sync_threads,
+    )
+
+
+def _tcp_limits(settings: Settings) -> TcpLimits:
+    limits = settings.limits
+    return TcpLimits(
+        max_connections=limits.max_connections,
+        max_frame_size=limits.max_frame_size,
+        max_waiting_frames=limits.max_waiting_frames,
+        write_high_water=limits.write_high_water,
+        write_low_water=limits.write_low_water,
+        write_timeout=limits.write_timeout,
+        frame_timeout=limits.frame_timeout,
+        receive_memory=limits.receive_memory,
+        backlog=settings.tcp.backlog,
+    )
+
+
+@contextmanager
+def _ready(path: Path | None, running: Running) -> Iterator[None]:
+    """Keep a file that says how to reach the server, as long as it can be reached."""
+    if path is None:
+        yield
+        return
+    values = {
+        "pid": os.getpid(),
+        "tcp": str(running.tcp_address),
+        "cluster_id": running.cluster_id,
+        "node": running.node_name,
+    }
+    replace_durably(path, json.dumps(values).encode() + b"\n")
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Uvloop where it exists; elsewhere the loop of the standard library does the same, slower."""
+    try:
+        import uvloop  # noqa: PLC0415 - not there on every platform
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,80 @@
+"""Finding what a request names, and checking that its user may use it.
+
+What does not exist is told before what is forbidden (spec 01, 2.5).
+"""
+
+from __future__ import annotations
+
+from windsprite_protocol.errors import ErrorCode
+from windsprite_protocol.model.identifiers import Identifier
+from windsprite_server.handlers.answers import not_now, refused
+from windsprite_server.handlers.services import Services
+from windsprite_server.log.partition import PartitionLog
+from windsprite_server.metadata.authorization import Rule
+from windsprite_server.metadata.commands import PartitionPlace
+from windsprite_server.metadata.queries import (
+    find_partition,
+    find_stream,
+    find_topic,
+    is_allowed,
+)
+from windsprite_server.metadata.state import Stream, Topic
+from windsprite_server.session import Connection
+
+
+def user_of(connection: Connection) -> int:
+    """Who is logged in on a connection.
+
+    Raises:
+        UnsuccessfulError: Nobody is any more.
+    """
+    if connection.session is None:
+        raise refused(ErrorCode.UNAUTHENTICATED)
+    return connection.session.user_id
+
+
+def require(
+    services: Services,
+    connection: Connection,
+    rule: Rule,
+    stream_id: int | None = None,
+    topic_id: int | None = None,
+) -> None:
+    """Check a permission.
+
+    Raises:
+        UnsuccessfulError: The user does not have it.
+    """
+    if not is_allowed(services.state, user_of(connection), rule, stream_id, topic_id):
+        raise refused(ErrorCode.UNAUTHORIZED)
+
+
+def topic_at(services: Services, stream: Identifier, topic: Identifier) -> tuple[Stream, Topic]:
+    """The topic a request names.
+
+    Raises:
+        UnsuccessfulError: The stream or the topic does not exist.
+    """
+    found_stream = find_stream(services.state, stream)
+    if found_stream is None:
+        raise refused(ErrorCode.STREAM_ID_NOT_FOUND)
+    found_topic = find_topic(found_stream, topic)
+    if found_topic is None:
+        raise refused(ErrorCode.TOPIC_ID_NOT_FOUND)
+    return found_stream, found_topic
+
+
+def log_at(services: Services, stream: Stream, topic: Topic, partition_id: int) -> PartitionLog:
+    """The log of a partition of a topic.
+
+    Raises:
+        UnsuccessfulError: The partition does not exist, or it could not be opened yet.
+    """
+    partition = find_partition(topic, partition_id)
+    if partition is None:
+        raise refused(ErrorCode.PARTITION_NOT_FOUND)
+    place = PartitionPlace(stream.id, topic.id, partition_id, partition.incarnation)
+    log = services.partitions.find(place)
+    if log is None:
+        raise not_now()
+    return log

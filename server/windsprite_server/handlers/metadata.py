@@ -1,0 +1,26 @@
+"""What all handlers that change metadata have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windsprite_protocol.model.outcomes import NotNow, Rejected
+from windsprite_server.handlers.access import user_of
+from windsprite_server.handlers.answers import UnsuccessfulError
+from windsprite_server.handlers.services import Services
+from windsprite_server.metadata.commands import Command
+from windsprite_server.session import Connection
+
+
+async def commit(services: Services, connection: Connection, command: Command) -> Any:  # noqa: ANN401 - each command has its own reply
+    """Have a command journaled and applied; returns the value of its reply.
+
+    Raises:
+        UnsuccessfulError: The state turned it down, or it could not be taken now.
+    """
+    committed = await services.committer.execute(command, user_of(connection))
+    if isinstance(committed, NotNow):
+        raise UnsuccessfulError(committed)
+    if isinstance(committed.outcome, Rejected):
+        raise UnsuccessfulError(committed.outcome)
+    return committed.outcome.value

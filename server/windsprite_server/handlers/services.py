@@ -1,0 +1,45 @@
+"""What handlers work with: everything below them, in one bundle made by the composition root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from windsprite_server.cluster import Cluster
+from windsprite_server.commit import Committer
+from windsprite_server.core.clock import Clock
+from windsprite_server.core.passwords import Passwords
+from windsprite_server.core.process import ProcessMeter
+from windsprite_server.metadata.state import State
+from windsprite_server.partitions import Partitions
+from windsprite_server.session import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything below the handlers.
+
+    Attributes:
+        state: Metadata, to be read; changes go through `committer`.
+        committer: The one way to change metadata.
+        partitions: The logs of partitions, by the places that metadata knows.
+        cluster: Who leads.
+        sessions: Who is connected.
+        passwords: To verify and hash them.
+        meter: Figures of the process.
+        clock: Time.
+        server_version: Of this software, as clients are told.
+        max_reply_body: Bytes of the largest body that a client takes in one reply.
+        turns: Whose turn it is among the partitions of a topic, by stream id and topic id.
+    """
+
+    state: State
+    committer: Committer
+    partitions: Partitions
+    cluster: Cluster
+    sessions: Sessions
+    passwords: Passwords
+    meter: ProcessMeter
+    clock: Clock
+    server_version: str
+    max_reply_body: int
+    turns: dict[tuple[int, int], int] = field(default_factory=dict)

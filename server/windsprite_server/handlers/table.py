@@ -1,0 +1,49 @@
+"""Which handler serves which request; requests that are missing here are not served yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from windsprite_protocol.model import cluster as cluster_model
+from windsprite_protocol.model import messages as messages_model
+from windsprite_protocol.model import offsets as offsets_model
+from windsprite_protocol.model import sessions as sessions_model
+from windsprite_protocol.model import streams as streams_model
+from windsprite_protocol.model import system as system_model
+from windsprite_protocol.model import topics as topics_model
+from windsprite_server.handlers import messages, offsets, sessions, streams, system, topics
+from windsprite_server.handlers.dispatcher import Handler
+
+HANDLERS: Final[Mapping[type[Any], Handler]] = MappingProxyType(
+    {
+        system_model.Ping: system.ping,
+        system_model.GetStats: system.get_stats,
+        system_model.GetMe: system.get_me,
+        system_model.GetClient: system.get_client,
+        system_model.GetClients: system.get_clients,
+        system_model.DescribeOptions: system.describe_options,
+        cluster_model.GetClusterMetadata: system.get_cluster_metadata,
+        sessions_model.Logout: sessions.logout,
+        streams_model.GetStream: streams.get_stream,
+        streams_model.GetStreams: streams.get_streams,
+        streams_model.CreateStream: streams.create_stream,
+        streams_model.UpdateStream: streams.update_stream,
+        streams_model.DeleteStream: streams.delete_stream,
+        streams_model.PurgeStream: streams.purge_stream,
+        topics_model.GetTopic: topics.get_topic,
+        topics_model.GetTopics: topics.get_topics,
+        topics_model.CreateTopic: topics.create_topic,
+        topics_model.UpdateTopic: topics.update_topic,
+        topics_model.DeleteTopic: topics.delete_topic,
+        topics_model.PurgeTopic: topics.purge_topic,
+        topics_model.CreatePartitions: topics.create_partitions,
+        topics_model.DeletePartitions: topics.delete_partitions,
+        messages_model.SendMessages: messages.send_messages,
+        messages_model.PollMessages: messages.poll_messages,
+        offsets_model.GetConsumerOffset: offsets.get_consumer_offset,
+        offsets_model.StoreConsumerOffset: offsets.store_consumer_offset,
+        offsets_model.DeleteConsumerOffset: offsets.delete_consumer_offset,
+    }
+)

@@ -1,0 +1,1 @@
+"""Bytes from clients to calls of handlers, and outcomes back to bytes."""

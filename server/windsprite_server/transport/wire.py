@@ -1,0 +1,108 @@
+"""Between a transport and the handlers: frames to calls, outcomes to replies, in generation 0.11.
+
+A second generation of the wire gets a sibling of this module; the handlers do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from types import CoroutineType
+from typing import Any, NamedTuple, cast
+from uuid import UUID
+
+from windsprite_protocol.errors import BadFrameError, DecodeError
+from windsprite_protocol.model.messages import Buffer
+from windsprite_protocol.model.outcomes import Evicted, Outcome, Refused
+from windsprite_protocol.model.sessions import EvictionReason, LoginAttempt
+from windsprite_protocol.model.system import TransportKind
+from windsprite_protocol.v0_11.decoder import Frame
+from windsprite_protocol.v0_11.frames import Operation, RequestHeader, accepts
+from windsprite_protocol.v0_11.serving import Call, InadmissibleError, admit, encode_outcome
+from windsprite_protocol.v0_11.table import GENERATION
+from windsprite_server.handlers.dispatcher import Dispatcher
+from windsprite_server.session import Connection
+
+
+class Answer(NamedTuple):
+    """What goes back for one frame.
+
+    Attributes:
+        parts: Buffers to be written one after the other; empty if the frame is ignored.
+        size: Their bytes.
+        bad: Why nothing more can be understood on this connection, which has to be closed.
+    """
+
+    parts: Sequence[Buffer]
+    size: int
+    bad: str | None = None
+
+
+_IGNORED = Answer((), 0)
+
+
+class Wire:
+    """Serves frames of any transport."""
+
+    def __init__(self, dispatcher: Dispatcher, cluster_id: UUID) -> None:
+        self._dispatcher = dispatcher
+        self._cluster_id = cluster_id.bytes
+
+    def connect(
+        self, transport: TransportKind, peer: str, reached_host: str, reached_port: int
+    ) -> Connection:
+        """Take note of a new connection."""
+        return self._dispatcher.connect(transport, peer, reached_host, reached_port)
+
+    def disconnect(self, connection: Connection) -> None:
+        """Forget a connection, and end its session."""
+        self._dispatcher.disconnect(connection)
+
+    def serve(self, connection: Connection, frame: Frame) -> Answer | Coroutine[Any, Any, Answer]:
+        """Answer a frame: at once, or by a coroutine where something has to be waited for."""
+        try:
+            call = admit(frame, bound=connection.session is not None)
+        except InadmissibleError as error:
+            return self._answer(error.header, error.outcome)
+        except BadFrameError as error:
+            return Answer((), 0, bad=str(error))
+        return _IGNORED if call is None else self._carry_out(connection, call)
+
+    def _carry_out(
+        self, connection: Connection, call: Call
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        try:
+            request = call.request()
+        except DecodeError as error:
+            return self._answer(call, _refusal_of(call, error))
+        if isinstance(request, LoginAttempt):
+            return self._login(connection, call, request)
+        outcome = self._dispatcher.dispatch(connection, request)
+        if isinstance(outcome, CoroutineType):
+            return self._answer_later(call, outcome)
+        return self._answer(call, cast("Outcome", outcome))
+
+    def _login(
+        self, connection: Connection, call: Call, attempt: LoginAttempt
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        if not accepts(attempt.client.protocol_version):
+            return self._answer(call, Evicted(EvictionReason.INCOMPATIBLE_PROTOCOL))
+        outcome = self._dispatcher.login(
+            connection, call.header.client, attempt, GENERATION.packed_version
+        )
+        return self._answer_later(call, outcome)
+
+    async def _answer_later(self, call: Call, outcome: Coroutine[Any, Any, Outcome]) -> Answer:
+        return self._answer(call, await outcome)
+
+    def _answer(self, call: Call | RequestHeader, outcome: Outcome) -> Answer:
+        parts = encode_outcome(
+            call, outcome, commit=self._dispatcher.position, cluster_id=self._cluster_id
+        )
+        return Answer(parts, sum(map(len, parts)))
+
+
+def _refusal_of(call: Call, error: DecodeError) -> Refused | Evicted:
+    """A login that cannot be read ends in an eviction, everything else in a plain refusal."""
+    if call.header.operation == Operation.REGISTER:
+        return Evicted(EvictionReason.MALFORMED_LOGIN)
+    return Refused(error.code)
