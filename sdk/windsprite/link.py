@@ -194,11 +194,11 @@ class Link:
         if error is not None:
             logger.warning("no session: %s", error)
             return
-        session = task.result()
-        if self._session is not None and self._session is not session:
-            self._close(self._session.connection)
+        session, old = task.result(), self._session
         self._session = session if session.connection.lost is None else None
         self._was_connected = True
+        if old is not None and old is not session:
+            self._close(old.connection)
 
     async def _wait_for_task(self, deadline: float) -> None:
         task = self._task
