@@ -175,7 +175,8 @@ def _merged(official: ClusterMetadata, trailer: Trailer) -> ClusterMetadata:
 
 def _trailer_of(metadata: ClusterMetadata) -> Trailer | None:
     identities = tuple(node.identity for node in metadata.nodes if node.identity is not None)
-    if metadata.cluster_id is None and metadata.leader_epoch is None and not identities:
+    told = metadata.cluster_id, metadata.leader_epoch
+    if told == (None, None) and not identities and not metadata.followers_serve_reads:
         return None
     if (
         metadata.cluster_id is None
