@@ -17,7 +17,7 @@ its turn between any two lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -170,6 +170,12 @@ def restore(data: bytes) -> State:
             condemned += record.places
         else:
             raise SnapshotError(f"line {number} is a second header")
+    if (len(streams), len(users), len(condemned)) != (
+        header.streams,
+        header.users,
+        header.condemned,
+    ):
+        raise SnapshotError("the snapshot does not hold what its header says")
     state = State(
         position=header.position,
         timestamp_us=header.timestamp_us,
@@ -177,7 +183,8 @@ def restore(data: bytes) -> State:
         users=users,
         condemned=condemned,
     )
-    _require_complete(state, header)
+    _require_unique(streams, state.streams, state.stream_ids)
+    _require_unique(users, state.users, state.user_ids)
     return state
 
 
@@ -297,13 +304,6 @@ def _user(record: _UserRecord) -> User:
     return user
 
 
-def _require_unique(records: tuple[object, ...], *indexes: Iterable[object]) -> None:
-    if any(len(list(index)) != len(records) for index in indexes):
+def _require_unique(records: Sequence[object], *indexes: Sized) -> None:
+    if any(len(index) != len(records) for index in indexes):
         raise SnapshotError("an id or a name stands twice in the snapshot")
-
-
-def _require_complete(state: State, header: _Header) -> None:
-    counted = (len(state.streams), len(state.users), len(state.condemned))
-    named = (len(state.stream_ids), len(state.user_ids), len(state.condemned))
-    if counted != (header.streams, header.users, header.condemned) or named != counted:
-        raise SnapshotError("the snapshot does not hold what its header says")
