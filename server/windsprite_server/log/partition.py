@@ -1,9 +1,48 @@
 """The log of one partition."""
 
-from collections.abc import Awaitable
+import asyncio
+import contextlib
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Final, TypeVar
 
-from windsprite_server.log.keys import PartitionKey, PartitionOptions
+from windsprite_protocol.batches import BatchInfo, stamp_batch
+from windsprite_server.log import retention
+from windsprite_server.log.context import Context
+from windsprite_server.log.durability import GroupSync, SyncJob
+from windsprite_server.log.errors import (
+    LogClosedError,
+    LogError,
+    LogFailedError,
+    LogUnavailableError,
+)
+from windsprite_server.log.index import SegmentIndex
+from windsprite_server.log.keys import Durability, PartitionKey, PartitionOptions
+from windsprite_server.log.offsets import OffsetFile
+from windsprite_server.log.reading import (
+    ColdError,
+    Part,
+    Source,
+    cached_only,
+    find_time,
+    read_messages,
+)
 from windsprite_server.log.results import ReadResult
+from windsprite_server.log.retention import SealedSegment
+from windsprite_server.log.segment import GAPS_MAX, Segment
+from windsprite_server.log.tail import Tail
+
+NOTHING: Final = ReadResult((), 0, 0, -1)
+REMOVALS_MAX: Final = 16
+"""Segments removed at once, so that a long removal does not keep a thread (spec 04, 8.3)."""
+_WATERMARK: Final = 0
+
+T = TypeVar("T")
+_base_offset = attrgetter("base_offset")
 
 
 class PartitionLog:
@@ -14,93 +53,534 @@ class PartitionLog:
 
     Hot path of a handler:
 
-        base = log.append(batch, messages_count, clock.now_us())
+        base = log.append(batch, info, clock.now_us())
         if log.visible_end <= base:  # policy `persisted`: not synced yet
-            await log.wait_visible(base + messages_count)
+            await log.wait_visible(log.next_offset)
 
         found = log.read(start, count, max_bytes)
         if not isinstance(found, ReadResult):  # cold: a thread fetches it
             found = await found
+
+    Attributes:
+        key: Which life of which partition this is.
+        options: What its topic asks of it.
+        first_offset: The oldest offset still stored; `visible_end` while there is none.
+        next_offset: The offset that the next appended message gets.
+        visible_end: The first offset that readers don't see.
+        durable_end: The first offset that no sync has covered.
+        size_bytes: Bytes of the visible batches.
+        last_timestamp: Append time of the newest batch in microseconds; 0 if there never was one.
+        offsets: The stored consumer offsets: `consumers` and `groups`.
     """
 
-    key: PartitionKey
-    options: PartitionOptions
+    __slots__ = (
+        "_active", "_bytes_end", "_bytes_start", "_condemned", "_context", "_directory",
+        "_failure", "_has_new_entries", "_is_closing", "_is_entry_synced", "_is_marked",
+        "_removing", "_reported", "_segments", "_snapshot", "_sync", "_tail", "_visible_bytes_end",
+        "_visible_segment", "_visible_size", "durable_end", "first_offset", "key",
+        "last_timestamp", "next_offset", "offsets", "options", "visible_end",
+    )  # fmt: skip
 
-    @property
-    def first_offset(self) -> int:
-        """The oldest offset still stored; equals `visible_end` while there is none."""
+    def __init__(
+        self,
+        context: Context,
+        store_directory: str,
+        key: PartitionKey,
+        options: PartitionOptions,
+        *,
+        segments: list[Segment],
+        offsets: OffsetFile,
+        is_marked: bool,
+    ) -> None:
+        """Take over what was found on disk; `LogStore` does it.
 
-    @property
-    def next_offset(self) -> int:
-        """The offset the next appended message gets."""
-
-    @property
-    def visible_end(self) -> int:
-        """The first offset readers don't see yet."""
-
-    @property
-    def durable_end(self) -> int:
-        """The first offset that has not been synced to stable storage."""
+        Args:
+            context: What all logs share.
+            store_directory: The directory of all logs.
+            key: Which life of which partition this is.
+            options: What its topic asks of it.
+            segments: Oldest first, without gaps in their offsets; at least the active one.
+            offsets: The consumer offsets.
+            is_marked: Whether all segments end with a mark that says they were synced.
+        """
+        self._context = context
+        self._directory = f"{store_directory}/{key.directory_name}"
+        self._segments = segments
+        self._active = active = segments[-1]
+        self._tail = Tail(context.tail_budget)
+        self._failure: LogError | None = None
+        self._sync = GroupSync(
+            context.sync_pool, self._prepare_sync, self._on_synced, self._on_failed
+        )
+        self._has_new_entries = True
+        self._is_entry_synced = False
+        self._is_marked = is_marked
+        self._is_closing = False
+        self._condemned: list[Segment] = []
+        self._removing = asyncio.Lock()
+        self._reported: set[tuple[object, int]] = set()
+        self.key = key
+        self.options = options
+        self.offsets = offsets
+        self.first_offset = segments[0].base_offset
+        self.next_offset = self.visible_end = active.next_offset
+        unsynced = (segment.base_offset for segment in segments if segment.is_unsynced)
+        self.durable_end = next(unsynced, self.next_offset)
+        self.last_timestamp = max(segment.last_timestamp for segment in segments)
+        # Bytes of all batches up to the end, to the visible end, and of those already removed.
+        self._bytes_end = sum(segment.size for segment in segments)
+        self._visible_bytes_end = self._bytes_end
+        self._bytes_start = 0
+        # The segment in which the visible part ends, and where.
+        self._visible_segment = active
+        self._visible_size = active.size
+        self._snapshot = self._bytes_end, active, active.size
+        for segment in segments[:-1]:
+            if segment.index is not None:
+                context.loaded_indexes.touch(segment)
+        if active.size >= options.segment_size:
+            self._begin_segment()
 
     @property
     def is_empty(self) -> bool:
-        """Whether it never held a visible message."""
+        """Whether there never was a visible message in this life of the partition."""
+        return self.visible_end == 0
 
     @property
     def current_offset(self) -> int:
-        """Offset of the newest visible message (H of spec 04); 0 while there is none."""
+        """Offset of the newest visible message (H in spec 04); 0 while there is none."""
+        return max(0, self.visible_end - 1)
 
     @property
-    def messages_count(self) -> int: ...
+    def messages_count(self) -> int:
+        """Visible messages."""
+        return self.visible_end - self.first_offset
+
     @property
-    def size_bytes(self) -> int: ...
+    def size_bytes(self) -> int:
+        """Bytes of the visible batches."""
+        return self._visible_bytes_end - self._bytes_start
+
     @property
     def segments_count(self) -> int:
         """Segments, the active one included."""
+        return len(self._segments)
 
-    @property
-    def last_timestamp(self) -> int:
-        """Append time of the newest batch in microseconds; 0 while there is none."""
+    def append(self, batch: memoryview, info: BatchInfo, now_us: int) -> int:
+        """Stamp a verified batch in place, write it behind the others and return its base offset.
 
-    def append(self, batch: memoryview, messages_count: int, now_us: int) -> int:
-        """Stamp a verified batch in place, write it and return its base offset.
+        One write to the page cache. The log keeps `batch`, so it must never change again; under
+        the policy `persisted` it becomes visible later (`wait_visible`).
 
-        Synchronous: one write to the page cache. `batch` belongs to the log from here on and must
-        never change again.
+        Args:
+            batch: The whole batch, in memory that can be written to.
+            info: What `verify_batch` said of it.
+            now_us: The time; the batch gets a later one if the clock was set back.
 
         Raises:
             LogUnavailableError: The disk refused; nothing was appended, try again later.
             LogFailedError: No more writes until restart.
             LogClosedError: The partition was removed.
         """
+        if self._failure is not None:
+            raise self._failure
+        count = info.header.message_count
+        base = self.next_offset
+        timestamp = max(now_us, self.last_timestamp + 1)
+        stamp_batch(
+            batch,
+            partition_id=self.key.partition_id,
+            base_offset=base,
+            base_timestamp=timestamp,
+            checksums=info.checksums,
+        )
+        active = self._active
+        try:
+            if not active.size:
+                self._begin_file(active)
+            active.append(batch, count, timestamp)
+        except OSError as error:
+            message = f"the batch can't be written now: {error.strerror}"
+            raise LogUnavailableError(message) from error
+        self._tail.add(base, count, timestamp, batch)
+        self.last_timestamp = timestamp
+        self.next_offset = base + count
+        self._bytes_end += len(batch)
+        self._is_marked = False
+        is_full = active.size >= self.options.segment_size
+        if is_full:
+            self._begin_segment()
+        if self.options.durability is Durability.REPLICATED:
+            self.visible_end = self.next_offset
+            self._visible_bytes_end = self._bytes_end
+            if is_full:
+                self._sync.request(self.next_offset)
+        else:
+            self._sync.request(self.next_offset)
+        return base
 
     async def wait_visible(self, end: int) -> None:
         """Wait until all offsets below `end` are durable under the policy, and so visible.
 
         Raises:
             LogFailedError: They never will be.
+            LogClosedError: The partition was removed meanwhile.
         """
+        if self.visible_end < end:
+            await self.wait_durable(end)
 
     async def wait_durable(self, end: int) -> None:
-        """Wait until all offsets below `end` are synced, whatever the policy is."""
+        """Wait until all offsets below `end` are synced to stable storage, whatever the policy is.
 
-    def read(
-        self, start: int, count: int, max_bytes: int
-    ) -> ReadResult | Awaitable[ReadResult]:
-        """Read up to `count` messages from offset `start` on (spec 04, 5.3 to 5.5)."""
+        Raises:
+            LogFailedError: They never will be.
+            LogClosedError: The partition was removed meanwhile.
+        """
+        if self.durable_end < end:
+            if self._failure is not None:
+                raise self._failure
+            await self._sync.wait(min(end, self.next_offset))
+
+    def read(self, start: int, count: int, max_bytes: int) -> ReadResult | Awaitable[ReadResult]:
+        """Read up to `count` visible messages from offset `start` on (spec 04, 5.3 to 5.5).
+
+        An older `start` than the oldest message counts as that one. At least one message is
+        returned if there is one, however large; damage ends the read and is named. What is in
+        memory is returned at once; else something to await, which is being fetched already.
+
+        Raises:
+            LogUnavailableError: The disk failed; also from the awaited.
+            LogClosedError: The partition was removed.
+        """
+        start = max(start, self.first_offset)
+        end = min(start + count, self.visible_end)
+        if start >= end:
+            return NOTHING
+        if self._tail.covers(start):
+            return self._tail.read(start, end, max_bytes)
+
+        def work(source: Source, parts: list[Part]) -> ReadResult:
+            return read_messages(source, parts, start, end, max_bytes)
+
+        return self._fetch(self._parts(start, end, max_bytes), work)
 
     def offset_at_or_after(self, timestamp: int) -> int | Awaitable[int]:
         """Base offset of the first visible batch appended at `timestamp` or later.
 
-        `visible_end` if there is none.
-        """
+        `visible_end` if there is none. If damage is in the way, its first offset: a read from there
+        says so. What is in memory is found at once, as with `read`.
 
-    # Consumer offsets (spec 04, 7): `log.consumers` and `log.groups`, each an OffsetTable:
-    #   get(number) -> int | None; store(number, offset); store_max(number, offset);
-    #   delete(number) -> bool; async wait_durable()
+        Raises:
+            LogUnavailableError: The disk failed; also from the awaited.
+            LogClosedError: The partition was removed.
+        """
+        found = self._tail.at_or_after(timestamp)
+        if found is not None:
+            return min(max(found, self.first_offset), self.visible_end)
+        if timestamp > self.last_timestamp:
+            return self.visible_end
+        for segment in self._segments:
+            if segment.last_timestamp >= timestamp:
+                break
+        first, end = self.first_offset, self.visible_end
+
+        def work(source: Source, parts: list[Part]) -> int:
+            found = find_time(source, parts[0], timestamp) if parts else end
+            return min(max(found, first), end)
+
+        return self._fetch(self._parts(segment.base_offset, segment.next_offset, 0), work)
 
     async def delete_segments(self, count: int) -> None:
-        """Drop the `count` oldest sealed segments, subject to the barrier (spec 03, 4.15)."""
+        """Remove the `count` oldest sealed segments (spec 03, 4.15).
 
-    async def enforce_retention(self, now_us: int, expiry_us: int | None, budget: int | None) -> int:
-        """Remove what expiry, size budget and watermark allow; return the number of segments."""
+        What a consumer's stored offset still holds back stays for now; `enforce_retention` removes
+        it once the consumer has moved on.
+
+        Raises:
+            LogUnavailableError: The disk refused.
+            LogFailedError: No more writes until restart.
+        """
+        sealed = self._sealed()
+        if not count or not sealed:
+            return
+        end_offset = sealed[min(count, len(sealed)) - 1].end_offset
+        self.offsets.watermarks.store_max(_WATERMARK, end_offset)
+        await self.offsets.wait_durable()
+        while await self.enforce_retention() == REMOVALS_MAX:
+            pass
+
+    async def enforce_retention(
+        self, now_us: int = 0, expiry_us: int | None = None, budget: int | None = None
+    ) -> int:
+        """Remove the sealed segments that nobody wants to keep (spec 03, 6.2 and 6.3).
+
+        Args:
+            now_us: The time.
+            expiry_us: The age at which messages expire; `None`: never.
+            budget: Bytes that sealed segments may take (`retention.size_budget`); `None`: any.
+
+        Returns:
+            How many segments were removed, at most `REMOVALS_MAX`: if so many, there may be more.
+
+        Raises:
+            LogUnavailableError: The disk refused; some may have been removed.
+            LogClosedError: The partition was removed.
+        """
+        if isinstance(self._failure, LogClosedError):
+            raise self._failure
+        sealed = self._sealed()
+        wanted = 0
+        if expiry_us is not None:
+            wanted = retention.expired(sealed, now_us, expiry_us)
+        if budget is not None:
+            wanted = max(wanted, retention.oversized(sealed, budget))
+        watermark = self.offsets.watermarks.get(_WATERMARK)
+        if watermark is not None:
+            wanted = max(wanted, retention.up_to(sealed, watermark))
+        count = retention.removable(sealed, wanted, self.offsets.barrier())
+        return await self._remove_oldest(min(count, REMOVALS_MAX))
+
+    async def close(self, error: LogClosedError) -> None:
+        """Make all durable, mark the clean end, and refuse everything from now on.
+
+        Args:
+            error: What later callers get.
+        """
+        try:
+            await self._sync.drain()
+            self._is_closing = True
+            if not self._is_marked and self._failure is None:
+                await self._sync.wait(self.next_offset)
+            await self.offsets.sync()
+        except LogError as failure:
+            self._context.logger.warning(
+                "log_not_closed_cleanly", directory=self._directory, reason=str(failure)
+            )
+        self.abandon(error)
+
+    def abandon(self, error: LogClosedError) -> None:
+        """Refuse everything from now on, and let go of files and memory, synced or not."""
+        self._failure = error
+        self._sync.fail(error)
+        self.offsets.close(error)
+        self._tail.close()
+        for segment in self._segments:
+            self._context.loaded_indexes.forget(segment)
+            segment.close_files()
+
+    def refuse_writes(self, error: LogError) -> None:
+        """Take no more writes, for this reason; what is visible stays readable."""
+        self._failure = error
+
+    async def drain(self) -> None:
+        """Wait until no thread works on the files of this log."""
+        await self._sync.drain()
+        await self.offsets.drain()
+        async with self._removing:
+            pass
+
+    def _sealed(self) -> list[SealedSegment]:
+        return [
+            SealedSegment(segment.next_offset - 1, segment.size, segment.last_timestamp)
+            for segment in self._segments[:-1]
+            if segment.next_offset <= self.visible_end
+        ]
+
+    def _begin_file(self, segment: Segment) -> None:
+        options = self.options
+        reserve = options.segment_size if options.preallocate_segments else 0
+        if segment.ensure_file(reserve):
+            self._has_new_entries = True
+
+    def _begin_segment(self) -> None:
+        """Seals the active segment; the next one gets its file with its first batch."""
+        context = self._context
+        context.loaded_indexes.touch(self._active)
+        self._active = segment = Segment(
+            context.files,
+            context.descriptors,
+            self._directory,
+            self.next_offset,
+            self.key.incarnation,
+        )
+        segment.index = SegmentIndex(context.limits.index_interval)
+        self._segments.append(segment)
+
+    def _prepare_sync(self) -> SyncJob:
+        context = self._context
+        tasks = []
+        for segment in reversed(self._segments):
+            is_active = segment is self._active
+            if segment.is_unsynced or (is_active and self._is_closing and segment.size):
+                with_mark = self._is_closing or not is_active
+                tasks.append(segment.prepare_sync(with_mark=with_mark))
+            elif not is_active:
+                break
+        tasks.reverse()
+        directories = [self._directory] if self._has_new_entries else []
+        if not self._is_entry_synced:
+            directories.append(str(Path(self._directory).parent))
+        self._has_new_entries = False
+        self._snapshot = self._bytes_end, self._active, self._active.size
+
+        def run() -> None:
+            for task in tasks:
+                task.segment.run_sync(task)
+            for directory in directories:
+                context.files.sync_directory(directory)
+
+        def end() -> None:
+            for task in tasks:
+                task.segment.end_sync(task)
+
+        return SyncJob(self.next_offset, run, end)
+
+    def _on_synced(self, point: int) -> None:
+        self.durable_end = point
+        self._is_entry_synced = True
+        if self.options.durability is Durability.PERSISTED:
+            self.visible_end = point
+            self._visible_bytes_end, self._visible_segment, self._visible_size = self._snapshot
+
+    def _on_failed(self, error: LogFailedError) -> None:
+        if self._failure is None:
+            self.refuse_writes(error)
+            self._context.logger.error("log_failed", directory=self._directory, reason=str(error))
+
+    def _parts(self, start: int, end: int, room: int) -> list[Part]:
+        """The segments with these offsets, enough of them for `room` bytes; their files pinned."""
+        if isinstance(self._failure, LogClosedError):
+            raise self._failure
+        parts: list[Part] = []
+        # How much of the first segment comes before `start` is not known here.
+        size = 0
+        at = max(0, bisect_right(self._segments, start, key=_base_offset) - 1)
+        try:
+            while at < len(self._segments) and (not parts or size < room):
+                segment = self._segments[at]
+                visible = self._visible_size_of(segment)
+                if segment.base_offset >= end or not visible:
+                    break
+                file = segment.file_for_reading()
+                file.pins += 1
+                next_offset = min(segment.next_offset, self.visible_end)
+                size += visible if parts else 0
+                parts.append(Part(segment, file, visible, next_offset))
+                at += 1
+        except OSError as error:
+            self._release(parts)
+            raise _unreadable(error) from error
+        return parts
+
+    def _visible_size_of(self, segment: Segment) -> int:
+        if segment.next_offset <= self.visible_end:
+            return segment.size
+        return self._visible_size if segment is self._visible_segment else 0
+
+    def _release(self, parts: list[Part]) -> None:
+        context = self._context
+        for part in parts:
+            context.descriptors.release(part.file)
+            if part.segment.index is not None and part.segment is not self._active:
+                context.loaded_indexes.touch(part.segment)
+
+    def _fetch(
+        self, parts: list[Part], work: Callable[[Source, list[Part]], T]
+    ) -> T | Awaitable[T]:
+        """Does the work here if all it reads is in memory, else in a thread."""
+        context, key = self._context, self.key
+        source = partial(
+            Source, key.partition_id, key.incarnation, context.limits.index_interval, context.files
+        )
+        cached = cached_only(context.files, context.limits.inline_read_bytes)
+        try:
+            result = work(source(cached, may_wait=False), parts)
+        except ColdError:
+            pass
+        except OSError as error:
+            self._release(parts)
+            raise _unreadable(error) from error
+        else:
+            self._release(parts)
+            self._report(result)
+            return result
+        loop = asyncio.get_running_loop()
+        job = context.read_pool.submit(work, source(context.files.read, may_wait=True), parts)
+        # Not before the thread has ended: who awaits may be cancelled earlier.
+        job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._release, parts))
+        return self._outcome(job)
+
+    async def _outcome(self, job: Future[T]) -> T:
+        try:
+            result = await asyncio.wrap_future(job)
+        except OSError as error:
+            raise _unreadable(error) from error
+        self._report(result)
+        return result
+
+    def _report(self, result: object) -> None:
+        """Logs damage that a reader ran into, once for each place."""
+        if not isinstance(result, ReadResult) or result.damage is None:
+            return
+        damage = result.damage
+        place = damage.segment, damage.position
+        if place not in self._reported and len(self._reported) < GAPS_MAX:
+            self._reported.add(place)
+            self._context.logger.error(
+                "log_damaged",
+                file=str(damage.segment),
+                position=damage.position,
+                length=damage.length,
+                first_offset=damage.first_offset,
+                next_offset=damage.next_offset,
+                reason=damage.reason,
+            )
+
+    async def _remove_oldest(self, count: int) -> int:
+        if count:
+            # The name of the active segment's file is what keeps the offsets going.
+            try:
+                self._begin_file(self._active)
+            except OSError as error:
+                message = f"segments can't be removed now: {error.strerror}"
+                raise LogUnavailableError(message) from error
+            removed = self._segments[:count]
+            del self._segments[:count]
+            self.first_offset = self._segments[0].base_offset
+            self._bytes_start += sum(segment.size for segment in removed)
+            for segment in removed:
+                self._context.loaded_indexes.forget(segment)
+                segment.close_files()
+            self._condemned.extend(removed)
+        if self._condemned:
+            await self._delete_condemned()
+        return count
+
+    async def _delete_condemned(self) -> None:
+        """Deletes the files of removed segments, oldest first; what fails is tried next time."""
+        files, directory = self._context.files, self._directory
+        async with self._removing:
+            condemned = self._condemned[:]
+            deleted: list[Segment] = []
+
+            def work() -> None:
+                files.sync_directory(directory)
+                for segment in condemned:
+                    for path in (segment.index_path, segment.path):
+                        with contextlib.suppress(FileNotFoundError):
+                            files.unlink(path)
+                    deleted.append(segment)
+                files.sync_directory(directory)
+
+            loop = asyncio.get_running_loop()
+            try:
+                await loop.run_in_executor(self._context.sync_pool, work)
+            except OSError as error:
+                message = f"segments can't be removed now: {error.strerror}"
+                raise LogUnavailableError(message) from error
+            finally:
+                del self._condemned[: len(deleted)]
+
+
+def _unreadable(error: OSError) -> LogUnavailableError:
+    return LogUnavailableError(f"the log can't be read now: {error.strerror}")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windsprite_protocol.model.messages import Buffer
-
 from windsprite_server.log.keys import PartitionKey
+from windsprite_server.log.scan import Gap
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,11 @@ class Damage:
     first_offset: int
     next_offset: int
     reason: str
+
+
+def damage_of(path: str, gap: Gap) -> Damage:
+    """A gap in the words of a report."""
+    return Damage(Path(path), gap.position, gap.length, gap.offset, gap.next_offset, gap.reason)
 
 
 class ReadResult(NamedTuple):

@@ -1,0 +1,63 @@
+"""What all logs of a store share."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from windsprite_server.core.log_setup import Logger
+from windsprite_server.log.descriptors import Descriptors
+from windsprite_server.log.files import Files
+from windsprite_server.log.keys import LogLimits
+from windsprite_server.log.segment import Segment
+from windsprite_server.log.tail import TailBudget
+
+T = TypeVar("T")
+
+
+class Recent(Generic[T]):
+    """Lets go of what was not used for longest when there is more than `limit` of it."""
+
+    __slots__ = ("_entries", "_let_go", "_limit")
+
+    def __init__(self, limit: int, let_go: Callable[[T], None]) -> None:
+        self._entries: OrderedDict[T, None] = OrderedDict()
+        self._limit = limit
+        self._let_go = let_go
+
+    def touch(self, entry: T) -> None:
+        """Note a use."""
+        self._entries[entry] = None
+        self._entries.move_to_end(entry)
+        if len(self._entries) > self._limit:
+            self._let_go(self._entries.popitem(last=False)[0])
+
+    def forget(self, entry: T) -> None:
+        """Let go of something that is gone."""
+        self._entries.pop(entry, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Files, threads, memory and limits that the logs of a store share.
+
+    Attributes:
+        files: The way to the file system.
+        descriptors: The open files.
+        limits: Bounds for everything.
+        tail_budget: The memory of all tails.
+        sync_pool: Threads for fsync and other work that changes files.
+        read_pool: Threads for cold reads, apart from the others: a slow disk must not starve both.
+        loaded_indexes: Sealed segments whose index is in memory.
+        logger: For what somebody should know of and no caller is told.
+    """
+
+    files: Files
+    descriptors: Descriptors
+    limits: LogLimits
+    tail_budget: TailBudget
+    sync_pool: Executor
+    read_pool: Executor
+    loaded_indexes: Recent[Segment]
+    logger: Logger

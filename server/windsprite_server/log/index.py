@@ -1,0 +1,165 @@
+"""The sparse index of a segment: where to begin looking for an offset or a time.
+
+In memory three flat arrays; on disk beside its segment as `BASE_OFFSET.index`, derived and
+disposable: whoever uses an entry sees in the segment itself whether it is true.
+
+    header  magic u64 | base offset u64 | incarnation u64
+    entry   offset u64 | timestamp u64 | position u64
+
+An entry tells where the batch with this base offset and append time begins. One whose position has
+the highest bit set is an end mark: up to that position the segment was synced, and the next offset
+and the newest append time were these. All numbers are little-endian.
+"""
+
+import operator
+import struct
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import Final, NamedTuple
+
+ENTRY: Final = struct.Struct("<QQQ")
+HEADER_SIZE: Final = ENTRY.size
+# The last character is the version of this format.
+_MAGIC: Final = int.from_bytes(b"wsindex1", "little")
+_END_MARK: Final = 1 << 63
+
+
+class EndMark(NamedTuple):
+    """What a segment held when it was last synced as a whole.
+
+    Attributes:
+        next_offset: The offset after its last message.
+        last_timestamp: Append time of its newest batch; 0 if there is none.
+        size: Bytes of the segment.
+    """
+
+    next_offset: int
+    last_timestamp: int
+    size: int
+
+
+class Entry(NamedTuple):
+    """Where a batch begins."""
+
+    offset: int
+    timestamp: int
+    position: int
+
+
+class SegmentIndex:
+    """Entries in ascending order; the first is always that of the first batch."""
+
+    __slots__ = ("_interval", "_offsets", "_positions", "_timestamps")
+
+    def __init__(self, interval: int) -> None:
+        self._interval = interval
+        self._offsets = array("Q")
+        self._timestamps = array("Q")
+        self._positions = array("Q")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def last(self) -> Entry | None:
+        """The newest entry."""
+        if not self._offsets:
+            return None
+        return Entry(self._offsets[-1], self._timestamps[-1], self._positions[-1])
+
+    def add(self, offset: int, timestamp: int, position: int) -> bool:
+        """Note a batch if it is far enough from the last one noted; tell whether it was."""
+        positions = self._positions
+        if positions and position - positions[-1] < self._interval:
+            return False
+        self._offsets.append(offset)
+        self._timestamps.append(timestamp)
+        positions.append(position)
+        return True
+
+    def drop_last(self) -> None:
+        """Forget the newest entry."""
+        del self._offsets[-1], self._timestamps[-1], self._positions[-1]
+
+    def drop_from(self, position: int) -> None:
+        """Forget entries at or after a position."""
+        keep = bisect_left(self._positions, position)
+        del self._offsets[keep:], self._timestamps[keep:], self._positions[keep:]
+
+    def at_or_before(self, offset: int) -> Entry | None:
+        """The last entry whose batch begins at `offset` or before."""
+        return self._entry(bisect_right(self._offsets, offset) - 1)
+
+    def before_time(self, timestamp: int) -> Entry | None:
+        """The last entry with an earlier append time; the first one if there is none."""
+        if not self._offsets:
+            return None
+        return self._entry(max(0, bisect_left(self._timestamps, timestamp) - 1))
+
+    def position_at_or_after(self, offset: int) -> int | None:
+        """Where the first noted batch begins that starts at `offset` or later."""
+        found = bisect_left(self._offsets, offset)
+        return self._positions[found] if found < len(self._positions) else None
+
+    def _entry(self, at: int) -> Entry | None:
+        if at < 0:
+            return None
+        return Entry(self._offsets[at], self._timestamps[at], self._positions[at])
+
+    def encode(self) -> bytes:
+        """All entries as they stand in the file, after its header."""
+        mixed = array("Q", bytes(3 * 8 * len(self._offsets)))
+        mixed[0::3], mixed[1::3], mixed[2::3] = self._offsets, self._timestamps, self._positions
+        if sys.byteorder == "big":
+            mixed.byteswap()
+        return mixed.tobytes()
+
+    @classmethod
+    def decode(
+        cls, data: bytes, *, base_offset: int, incarnation: int, interval: int
+    ) -> "tuple[SegmentIndex, EndMark | None] | None":
+        """Read an index file.
+
+        Returns:
+            The index, and the end mark if it is the last thing in the file. `None` if this is not
+            an index of that segment, or its entries are not in ascending order.
+        """
+        if data[:HEADER_SIZE] != encode_header(base_offset, incarnation):
+            return None
+        whole = (len(data) - HEADER_SIZE) // ENTRY.size * ENTRY.size
+        mixed = array("Q", data[HEADER_SIZE : HEADER_SIZE + whole])
+        if sys.byteorder == "big":
+            mixed.byteswap()
+        end = None
+        if mixed and mixed[-1] & _END_MARK:
+            end = EndMark(mixed[-3], mixed[-2], mixed[-1] ^ _END_MARK)
+        index = cls(interval)
+        index._offsets, index._timestamps, index._positions = mixed[0::3], mixed[1::3], mixed[2::3]
+        if any(position & _END_MARK for position in index._positions):
+            index._drop_end_marks()
+        if not index._is_ascending(base_offset):
+            return None
+        return index, end
+
+    def _drop_end_marks(self) -> None:
+        keep = [at for at, position in enumerate(self._positions) if not position & _END_MARK]
+        self._offsets = array("Q", [self._offsets[at] for at in keep])
+        self._timestamps = array("Q", [self._timestamps[at] for at in keep])
+        self._positions = array("Q", [self._positions[at] for at in keep])
+
+    def _is_ascending(self, base_offset: int) -> bool:
+        columns = self._offsets, self._timestamps, self._positions
+        return all(all(map(operator.lt, column, column[1:])) for column in columns) and (
+            not self._positions or (self._offsets[0], self._positions[0]) == (base_offset, 0)
+        )
+
+
+def encode_header(base_offset: int, incarnation: int) -> bytes:
+    """The first bytes of an index file."""
+    return ENTRY.pack(_MAGIC, base_offset, incarnation)
+
+
+def encode_end_mark(mark: EndMark) -> bytes:
+    """The entry that says how far a segment was synced."""
+    return ENTRY.pack(mark.next_offset, mark.last_timestamp, mark.size | _END_MARK)
