@@ -247,7 +247,9 @@ class Connection(asyncio.BufferedProtocol):
         now = self._environment.monotonic()
         for pending in self._pending:
             if pending.deadline <= now and not pending.answer.done():
-                pending.answer.set_exception(Broken(RequestTimedOut("no answer in time"), sent=True))
+                pending.answer.set_exception(
+                    Broken(RequestTimedOut("no answer in time"), sent=True)
+                )
         if self._pending and self._pending[0].patience_ends <= now:
             reason = f"the server did not answer for {self._patience:g} seconds"
             self._fail(ConnectionLost(reason, code=ErrorCode.DISCONNECTED), abort=True)
