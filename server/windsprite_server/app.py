@@ -129,7 +129,9 @@ class Server:
         store = LogStore(directory.path / _LOG, _log_limits(settings), logger)
         self._closers.append(store.close)
         partitions = Partitions(store)
-        report = await asyncio.to_thread(partitions.recover, list(live_partitions(state)))
+        report = await asyncio.to_thread(
+            partitions.recover, list(live_partitions(state)), tuple(state.condemned)
+        )
         _tell_recovery(report, logger)
 
         advertised = settings.node.advertised_address

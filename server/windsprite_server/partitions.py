@@ -7,6 +7,7 @@ options of a topic become those of its logs.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from windsprite_protocol.topic_options import config_of
@@ -34,15 +35,29 @@ class Partitions:
         self._store = store
         self._logs: dict[PartitionPlace, PartitionLog] = {}
 
-    def recover(self, partitions: Iterable[tuple[PartitionPlace, Topic]]) -> RecoveryReport:
-        """Open all logs that metadata says exist. Once, before anything else; blocks."""
-        options = {place: (_key(place), _options(topic)) for place, topic in partitions}
+    def recover(
+        self,
+        live: Iterable[tuple[PartitionPlace, Topic]],
+        condemned: Iterable[PartitionPlace],
+    ) -> RecoveryReport:
+        """Open all logs that metadata says exist. Once, before anything else; blocks.
+
+        Args:
+            live: Every partition there is.
+            condemned: Those whose files may go; they are not reported as unknown.
+
+        Raises:
+            OSError: The disk can't be read.
+        """
+        options = {place: (_key(place), _options(topic)) for place, topic in live}
         report = self._store.recover(dict(options.values()))
         for place, (key, _) in options.items():
             log = self._store.get(key)
             if log is not None:
                 self._logs[place] = log
-        return report
+        going = {_key(place).directory_name for place in condemned}
+        unknown = tuple(path for path in report.unknown if path.name not in going)
+        return replace(report, unknown=unknown)
 
     def totals(self) -> Totals:
         """What all partitions hold together."""

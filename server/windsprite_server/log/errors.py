@@ -24,9 +24,5 @@ class LogClosedError(LogError):
     """The partition was removed or the store closed."""
 
 
-class UnknownPartitionError(LogError):
-    """The store has no log under this key."""
-
-
 class TooManyOffsetsError(LogError):
     """The partition holds as many consumer offsets of this kind as it may."""

@@ -9,7 +9,7 @@ from typing import Final
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.log.context import Context, Recent
 from windsprite_server.log.descriptors import Descriptors
-from windsprite_server.log.errors import LogClosedError, LogUnavailableError, UnknownPartitionError
+from windsprite_server.log.errors import LogClosedError, LogUnavailableError
 from windsprite_server.log.files import Files
 from windsprite_server.log.index import SegmentIndex
 from windsprite_server.log.keys import LogLimits, PartitionKey, PartitionOptions
@@ -146,19 +146,17 @@ class LogStore:
         """Delete a log with all its files. Metadata must have condemned it durably before.
 
         It refuses everything as soon as this is called. At return nothing of it can come back; a
-        crash before leaves a directory that the next start reports, or finishes deleting.
+        crash before leaves a directory that the next start reports, or finishes deleting. A log
+        that is not open, since an earlier life of the server condemned it, is deleted as well;
+        nothing to delete is no error.
 
         Raises:
-            UnknownPartitionError: There is no such log.
-            LogUnavailableError: The disk refused. The directory stays, and is reported at the next
-                start.
+            LogUnavailableError: The disk refused. The directory stays; try again later.
         """
         log = self._logs.pop(key, None)
-        if log is None:
-            message = f"there is no log for {key}"
-            raise UnknownPartitionError(message)
-        log.abandon(LogClosedError("the partition was removed"))
-        await log.drain()
+        if log is not None:
+            log.abandon(LogClosedError("the partition was removed"))
+            await log.drain()
         files, name = self._context.files, key.directory_name
         directory = f"{self._directory}/{name}"
 
@@ -170,7 +168,7 @@ class LogStore:
         try:
             await asyncio.get_running_loop().run_in_executor(self._context.sync_pool, work)
         except FileNotFoundError:
-            # It never had a directory.
+            # It never had a directory, or is deleted already.
             return
         except OSError as error:
             message = f"{directory} can't be removed: {error.strerror}"
