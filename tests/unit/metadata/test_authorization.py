@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from support.metadata import Machine
+from support.metadata import PERMISSION_TABLE, Machine
 from windsprite_protocol.model.permissions import (
     GlobalPermissions,
     Permissions,
@@ -35,36 +35,6 @@ ON_STREAM = (
 )
 ON_TOPIC = ("manage_topic", "read_topic", "poll_messages", "send_messages")
 
-# Spec 01, 2.5, by rows: what passes a rule. The implementation has it by columns.
-_READ_TOPICS = {
-    *("g.manage_streams", "g.read_streams", "g.manage_topics", "g.read_topics"),
-    *("s.manage_stream", "s.read_stream", "s.manage_topics", "s.read_topics"),
-}
-_CREATE_TOPIC = {"g.manage_streams", "g.manage_topics", "s.manage_stream", "s.manage_topics"}
-TABLE = {
-    Rule.SERVERS: {"g.manage_servers", "g.read_servers"},
-    Rule.READ_USERS: {"g.manage_users", "g.read_users"},
-    Rule.MANAGE_USERS: {"g.manage_users"},
-    Rule.READ_STREAMS: {"g.manage_streams", "g.read_streams"},
-    Rule.READ_STREAM: {
-        "g.manage_streams",
-        "g.read_streams",
-        "s.manage_stream",
-        "s.read_stream",
-    },
-    Rule.CREATE_STREAM: {"g.manage_streams"},
-    Rule.MANAGE_STREAM: {"g.manage_streams", "s.manage_stream"},
-    Rule.READ_TOPICS: _READ_TOPICS,
-    Rule.READ_TOPIC: _READ_TOPICS | {"t.manage_topic", "t.read_topic"},
-    Rule.CREATE_TOPIC: _CREATE_TOPIC,
-    Rule.MANAGE_TOPIC: _CREATE_TOPIC | {"t.manage_topic"},
-    Rule.POLL: _READ_TOPICS
-    | {"g.poll_messages", "s.poll_messages"}
-    | {"t.manage_topic", "t.read_topic", "t.poll_messages"},
-    Rule.SEND: _CREATE_TOPIC
-    | {"g.send_messages", "s.send_messages", "t.manage_topic", "t.send_messages"},
-}
-
 
 def one_grant(grant: str) -> Permissions:
     level, name = grant.split(".")
@@ -87,12 +57,12 @@ GRANTS = (
 def test_each_grant_passes_the_rules_that_list_it_and_no_other(grant: str) -> None:
     grants = compile_grants(one_grant(grant))
     passed = {rule for rule in Rule if allowed(grants, rule, STREAM, TOPIC)}
-    assert passed == {rule for rule, listed in TABLE.items() if grant in listed}
+    assert passed == {rule for rule, listed in PERMISSION_TABLE.items() if grant in listed}
 
 
 def test_the_table_knows_every_rule_and_the_grants_are_those_of_the_protocol() -> None:
-    assert set(TABLE) == set(Rule)
-    assert {grant for listed in TABLE.values() for grant in listed} == set(GRANTS)
+    assert set(PERMISSION_TABLE) == set(Rule)
+    assert {grant for listed in PERMISSION_TABLE.values() for grant in listed} == set(GRANTS)
 
 
 @pytest.mark.parametrize("grant", [grant for grant in GRANTS if not grant.startswith("g.")])
@@ -110,7 +80,7 @@ def test_all_grants_but_one_pass_everything_that_the_others_pass() -> None:
     for missing in GLOBAL:
         root = GlobalPermissions(**{name: name != missing for name in GLOBAL})
         grants = compile_grants(Permissions(root))
-        for rule, listed in TABLE.items():
+        for rule, listed in PERMISSION_TABLE.items():
             others = {grant for grant in listed if grant.startswith("g.")} - {f"g.{missing}"}
             assert allowed(grants, rule, STREAM, TOPIC) == bool(others)
 
