@@ -151,12 +151,12 @@ class Options:
             raise _invalid("reconnection_retries has to be at least 0")
         if self.max_reply_size < _SMALLEST_REPLY_LIMIT:
             raise _invalid(f"max_reply_size has to be at least {_SMALLEST_REPLY_LIMIT} bytes")
-        if self.send_retry not in _RETRY_MODES:
+        if self.send_retry not in RETRY_MODES:
             raise _invalid("send_retry is either safe or at-least-once")
 
 
 _SMALLEST_REPLY_LIMIT: Final = 4096
-_RETRY_MODES: Final = frozenset({"safe", "at-least-once"})
+RETRY_MODES: Final = frozenset({"safe", "at-least-once"})
 _POSITIVE: Final = (
     "reconnection_interval",
     "reconnection_max_interval",

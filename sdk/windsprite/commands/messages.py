@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windsprite.address import RetryMode
+from windsprite.address import RETRY_MODES, RetryMode
 from windsprite.commands.base import Commands
 from windsprite.errors import InvalidRequest
 from windsprite.messages import Batch, From, Headers, Message, build_send, consumer_of, read_batch
@@ -71,7 +71,9 @@ class MessageCommands(Commands):
             headers=headers,
             environment=self._environment,
         )
-        mode = retry or self._send_retry
+        mode = self._send_retry if retry is None else retry
+        if mode not in RETRY_MODES:
+            raise InvalidRequest("send: retry is either safe or at-least-once")
         confirmations: Confirmations = await self._caller.call(
             request,
             f"send to {topic!r}",
