@@ -154,6 +154,7 @@ class JournalDatabase:
         Raises:
             JournalError: `DAMAGED`, `UNREADABLE` or `CLOSED`.
         """
+        self._require_usable()
         mark = self._snapshot
         if mark is _BEGINNING:
             return None

@@ -27,7 +27,7 @@ _MASK: Final = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """A frame, and whether it goes on from what the frame before it says about itself."""
+    """A frame: whether it ends a commit, and whether it goes on from the one before it."""
 
     commits: bool
     fits: bool
@@ -86,17 +86,24 @@ def _frames(
     salts: tuple[int, int],
     seed: tuple[int, int],
 ) -> Iterator[_Frame]:
+    seeds = [seed]
     while True:
         header = file.read(_FRAME.size)
         page = file.read(page_size)
         if len(page) < page_size:
             return
         _, size_after_commit, salt_1, salt_2, *stored = _FRAME.unpack(header)
-        computed = _checksum(words, page, _checksum(words, header[:8], seed))
-        # Each frame is judged by what the one before it says of itself, so that one bad frame
-        # does not make all that follow look bad.
-        seed = (stored[0], stored[1])
-        yield _Frame(size_after_commit != 0, (salt_1, salt_2) == salts and computed == seed)
+        own = (stored[0], stored[1])
+        computed = []
+        if (salt_1, salt_2) == salts:
+            computed = [
+                _checksum(words, page, _checksum(words, header[:8], seed)) for seed in seeds
+            ]
+        fits = own in computed
+        yield _Frame(size_after_commit != 0, fits)
+        # One bad frame must not make all that follow look bad: the next one may go on from what
+        # this one says of itself, or from what it holds.
+        seeds = [own] if fits else [own, *computed[:1]]
 
 
 def _checksum(words: str, data: bytes, seed: tuple[int, int]) -> tuple[int, int]:
