@@ -16,9 +16,11 @@ from windsprite.address import (
     Endpoint,
     Options,
     Password,
+    RetryMode,
     Token,
 )
 from windsprite.client import Client
+from windsprite.commands.topics import CompressionName
 from windsprite.connecting import Connecting, connect
 from windsprite.errors import (
     AlreadyExists,
@@ -40,7 +42,8 @@ from windsprite.errors import (
     Unsupported,
     WindspriteError,
 )
-from windsprite.messages import Batch, From, Message, ReceivedMessage
+from windsprite.messages import Batch, From, Headers, Message, ReceivedMessage
+from windsprite.topic_options import Durability, Duration, Size
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.cluster import (
     ClusterMetadata,
@@ -70,6 +73,7 @@ __all__ = [
     "ClusterMetadata",
     "ClusterNode",
     "Compression",
+    "CompressionName",
     "Confirmation",
     "Connecting",
     "ConnectionFailed",
@@ -78,9 +82,12 @@ __all__ = [
     "ConsumerKind",
     "ConsumerOffset",
     "Credentials",
+    "Durability",
+    "Duration",
     "Endpoint",
     "ErrorCode",
     "From",
+    "Headers",
     "Identifier",
     "IncompatibleServer",
     "InvalidConnectionString",
@@ -100,7 +107,9 @@ __all__ = [
     "PythonValue",
     "ReceivedMessage",
     "RequestTimedOut",
+    "RetryMode",
     "ServerError",
+    "Size",
     "Stats",
     "Stream",
     "StreamDetails",

@@ -377,6 +377,9 @@ class Link:
         metadata = await self._read_metadata(session)
         if metadata is None:
             return None
+        if metadata.trailer_error is not None:
+            place = session.location.dialled
+            logger.warning("%s tells of its cluster: %s", place, metadata.trailer_error)
         last_seen = self._roster.last_seen
         decision = decide(metadata, session.location, hops=hops, last_seen=last_seen)
         self._roster.learn(metadata)

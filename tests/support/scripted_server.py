@@ -11,6 +11,7 @@ misbehave, or a function of the request that returns either. `None` stands for t
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
@@ -133,6 +134,7 @@ class ScriptedCluster:
 
     names_itself: bool = True
     """Whether nodes speak the Windsprite extension of the metadata."""
+    tls: ssl.SSLContext | None = None
     password: str = "iggy"
     token: str = "t0ken"
     leader: int | None = 0
@@ -214,7 +216,7 @@ class ScriptedNode:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: ScriptedConnection(self), "127.0.0.1", self.port
+            lambda: ScriptedConnection(self), "127.0.0.1", self.port, ssl=self.cluster.tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
 

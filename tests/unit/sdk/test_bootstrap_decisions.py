@@ -44,6 +44,7 @@ def metadata(*nodes: ClusterNode, epoch: int | None = 5) -> ClusterMetadata:
 
 LEADER = node(1, NodeRole.LEADER)
 PAIR = metadata(LEADER, node(2))
+NOTHING_SEEN = LastSeen()
 AT_2 = Location(Endpoint("10.0.0.2"))
 
 
@@ -52,7 +53,7 @@ def judge(
     current: Location = AT_2,
     *,
     hops: int = 0,
-    last_seen: LastSeen = LastSeen(),
+    last_seen: LastSeen = NOTHING_SEEN,
 ) -> Decision:
     return decide(about, current, hops=hops, last_seen=last_seen)
 

@@ -239,7 +239,7 @@ async def test_an_eviction_answers_the_oldest_request_and_ends_the_rest() -> Non
 
 @in_virtual_time
 async def test_nobody_listens() -> None:
-    with pytest.raises(OSError, match="refused|Connect call failed"):
+    with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await open_connection(
             Endpoint("127.0.0.1", 1),
             SeededEnvironment(),

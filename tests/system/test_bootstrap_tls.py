@@ -1,0 +1,75 @@
+"""TLS between the client and scripted servers."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+import windsprite
+from support.environment import SeededEnvironment
+from support.scripted_server import Cut, ScriptedCluster
+from support.virtual_time import in_virtual_time
+from windsprite_protocol.errors import ErrorCode
+from windsprite_protocol.model.streams import GetStreams
+
+# Its own issuer, for localhost, broker.test and 127.0.0.1, with its key; made with
+#   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 36500
+#     -subj "/CN=windsprite test"
+#     -addext "subjectAltName=DNS:localhost,DNS:broker.test,IP:127.0.0.1"
+#     -addext "keyUsage=critical,digitalSignature,keyCertSign"
+CERTIFICATE = Path(__file__).parent.parent / "support" / "server_certificate.pem"
+
+
+async def tls_cluster(count: int = 1) -> ScriptedCluster:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATE)
+    return await ScriptedCluster(tls=context).start(count)
+
+
+def connect(url: str, **options: float) -> windsprite.Connecting:
+    options = {"reestablish_after": 0.0, "reconnection_retries": 0, **options}
+    return windsprite.connect(url, environment=SeededEnvironment(), **options)
+
+
+@pytest.mark.parametrize("domain", ["", "&tls_domain=broker.test"])
+@in_virtual_time
+async def test_redirects_and_reconnects_over_tls(domain: str) -> None:
+    async with await tls_cluster(2) as cluster:
+        url = cluster.url(1, options=f"tls=true&tls_ca_file={CERTIFICATE}{domain}")
+        async with connect(url) as client:
+            await client.create_stream("orders")
+            cluster.nodes[0].script(GetStreams, [Cut(), Cut(after=100, reset=True)])
+            assert len(await client.get_streams()) == 1
+            await client.send("orders", "t", [bytes(300_000)])
+        assert cluster.payloads == [bytes(300_000)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["tls=true", f"tls=true&tls_ca_file={CERTIFICATE}&tls_domain=other.test"],
+    ids=["unknown issuer", "other name"],
+)
+@in_virtual_time
+async def test_a_certificate_that_cannot_be_trusted(options: str) -> None:
+    async with await tls_cluster() as cluster:
+        with pytest.raises(windsprite.ConnectionFailed, match=r"(?i)certificate"):
+            await connect(cluster.url(options=options))
+        assert not cluster.nodes[0].requests
+
+
+@in_virtual_time
+async def test_a_plain_client_on_a_tls_port_and_the_reverse() -> None:
+    async with await tls_cluster() as cluster:
+        with pytest.raises(windsprite.ConnectionFailed):
+            await connect(cluster.url())
+    async with await ScriptedCluster().start() as cluster:
+        with pytest.raises(windsprite.ConnectionFailed):
+            await connect(cluster.url(options=f"tls=true&tls_ca_file={CERTIFICATE}"))
+
+
+def test_a_file_without_certificates(tmp_path: Path) -> None:
+    file = tmp_path / "no.pem"
+    file.write_text("nothing")
+    with pytest.raises(windsprite.InvalidRequest) as failure:
+        windsprite.connect(f"iggy://u:p@h?tls=true&tls_ca_file={file}")
+    assert failure.value.code is ErrorCode.INVALID_TLS_CERTIFICATE
