@@ -75,7 +75,7 @@ def parse_start(text: str) -> Start:
     """
     kind, colon, value = text.partition(":")
     match kind, bool(colon):
-        case ("first" | "last" | "next"), False:
+        case (("first" | "last" | "next"), False):
             return Start(StartKind(kind))
         case "offset", True:
             return Start(StartKind.OFFSET, _parse_offset(value))

@@ -8,8 +8,13 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
 
 _SIZE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -81,9 +86,12 @@ def plain(parts: Sequence[Part]) -> str:
     return "\n".join("".join(f"{line}\n" for line in _plain_lines(part)) for part in parts)
 
 
-def terminal(parts: Sequence[Part]) -> str:
-    """The form for a terminal: aligned columns, and names above them."""
-    return "\n".join("".join(f"{line}\n" for line in _terminal_lines(part)) for part in parts)
+def print_tables(parts: Sequence[Part], console: Console) -> None:
+    """The form for a terminal: aligned columns with names above them."""
+    for index, part in enumerate(parts):
+        if index:
+            console.print()
+        console.print(_grid(part))
 
 
 def dump_json(data: object) -> str:
@@ -137,12 +145,31 @@ def _plain_cell(cell: Cell) -> str:
     return printable(cell) if isinstance(cell, str) else str(int(cell))
 
 
-def _terminal_lines(part: Part) -> Iterator[str]:
+def _grid(part: Part) -> RichTable:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+
+    grid = RichTable(
+        box=SIMPLE_HEAD if isinstance(part, Table) else None,
+        show_header=isinstance(part, Table),
+        show_edge=False,
+        pad_edge=False,
+    )
     if isinstance(part, Facts):
-        width = max((len(name) for name, _ in part.items), default=0)
-        for name, value in part.items:
-            yield f"{name:{width}}  {printable(str(value))}"
-        return
-    header = [name.upper() for name in part.columns]
-    rows = [[printable(str(cell)) for cell in row] for row in part.rows]
-    widths = [max(map(cell_width, column)) for column in zip(header, *rows, strict=True)]
+        grid.add_column(style="bold")
+        grid.add_column(overflow="fold")
+        rows: Sequence[Sequence[Cell]] = part.items
+    else:
+        for index, name in enumerate(part.columns):
+            numbers = all(isinstance(row[index], int) for row in part.rows)
+            grid.add_column(name, justify="right" if numbers else "left", overflow="fold")
+        rows = part.rows
+    for row in rows:
+        grid.add_row(*map(_shown_cell, row))
+    return grid
+
+
+def _shown_cell(cell: Cell) -> Text:
+    from rich.text import Text
+
+    return Text(printable(str(cell)))

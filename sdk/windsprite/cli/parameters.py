@@ -24,6 +24,21 @@ def converter(parse: Callable[[str], Any]) -> Callable[[Any, tuple[Token, ...]],
     return convert
 
 
+def checked(parse: Callable[[str], Any]) -> Callable[[Any, tuple[Token, ...]], Any]:
+    """A converter that keeps the text, once `parse` has taken it."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return converter(check)
+
+
+def flag(text: str, *, name: str | None = None) -> Parameter:
+    """A flag that is either given or not, with its help."""
+    return Parameter(name=name, negative="", show_default=False, help=text)
+
+
 CommandContext: TypeAlias = Annotated[Context, Parameter(parse=False)]
 """Given to each command by the application, not by the command line."""
 

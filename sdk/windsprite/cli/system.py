@@ -1,0 +1,39 @@
+"""ping, cluster, me, stats."""
+
+from __future__ import annotations
+
+from windsprite.cli.output import Facts, View
+from windsprite.cli.parameters import CommandContext
+from windsprite.cli.views import show_client, show_cluster, show_stats
+
+
+async def ping(*, context: CommandContext) -> None:
+    """See that a server answers, without logging in."""
+    async with context.anonymous_client() as client:
+        start = context.environment.monotonic()
+        await client.ping()
+        milliseconds = round(1000 * (context.environment.monotonic() - start), 3)
+        server = str(client.server)
+    facts = Facts([("server", server), ("answered in", f"{milliseconds} ms")])
+    context.show(View([facts], {"server": server, "milliseconds": milliseconds}))
+
+
+async def cluster(*, context: CommandContext) -> None:
+    """Show the cluster: its name and id, its nodes, who leads it and since which epoch."""
+    async with context.client() as client:
+        metadata = await client.get_cluster_metadata()
+    context.show(show_cluster(metadata))
+
+
+async def me(*, context: CommandContext) -> None:
+    """Show how the server sees this client: number, user, address."""
+    async with context.client() as client:
+        details = await client.me()
+    context.show(show_client(details))
+
+
+async def stats(*, context: CommandContext) -> None:
+    """Show the figures of the server: load, memory, disk, and how much it holds."""
+    async with context.client() as client:
+        figures = await client.stats()
+    context.show(show_stats(figures))

@@ -1,0 +1,270 @@
+"""What commands found out, as tables for people and data for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from windsprite import (
+    ClientDetails,
+    ClusterMetadata,
+    ClusterNode,
+    Partition,
+    Stats,
+    Stream,
+    StreamDetails,
+    Topic,
+    TopicDetails,
+    TypedValue,
+)
+from windsprite.cli.output import Cell, Facts, Size, Table, View, bytes_to_json, to_json
+from windsprite_protocol.errors import DecodeError
+from windsprite_protocol.model.system import NOT_LOGGED_IN
+from windsprite_protocol.model.topics import NEVER_EXPIRES, UNLIMITED_SIZE
+from windsprite_protocol.model.typed_values import Options
+from windsprite_protocol.text_forms import format_duration
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NOT_TOLD: Final = "not told by this server"
+
+
+def show_cluster(metadata: ClusterMetadata) -> View:
+    """Who is in the cluster and who leads it."""
+    leader = metadata.leader
+    facts = Facts(
+        [
+            ("name", metadata.name),
+            ("id", str(metadata.cluster_id or _NOT_TOLD)),
+            ("leader", f"{leader.name} at {_tcp(leader)}" if leader else "none"),
+            ("epoch", _NOT_TOLD if metadata.leader_epoch is None else metadata.leader_epoch),
+        ]
+    )
+    nodes = Table(
+        ("node", "id", "role", "status", "tcp", "zone", "generation"),
+        [
+            (
+                node.name,
+                node.identity.node_id if node.identity else "",
+                node.role.name.lower(),
+                node.status.name.lower(),
+                _tcp(node),
+                node.identity.zone if node.identity else "",
+                node.identity.generation if node.identity else "",
+            )
+            for node in metadata.nodes
+        ],
+    )
+    data = {**to_json(metadata), "leader": to_json(leader)}
+    return View([facts, nodes], data)
+
+
+def show_client(details: ClientDetails) -> View:
+    """How the server sees a connection."""
+    info = details.info
+    facts = Facts(
+        [
+            ("client", info.client_id),
+            ("user", "not logged in" if info.user_id == NOT_LOGGED_IN else info.user_id),
+            ("transport", info.transport.name.lower()),
+            ("address", info.address),
+            ("groups", info.consumer_groups_count),
+        ]
+    )
+    return View([facts], {**to_json(info), "memberships": to_json(details.memberships)})
+
+
+def show_stats(stats: Stats) -> View:
+    """The figures of a server."""
+    facts = Facts(
+        [
+            ("server", f"{stats.server_version} on {stats.hostname}, process {stats.process_id}"),
+            ("system", f"{stats.os_name} {stats.os_version}, kernel {stats.kernel_version}"),
+            ("started", show_time(stats.start_time)),
+            ("running for", format_duration(stats.run_time)),
+            ("cpu of the server, %", f"{stats.cpu_usage:.1f}"),
+            ("cpu altogether, %", f"{stats.total_cpu_usage:.1f}"),
+            ("threads", stats.threads_count),
+            ("memory of the server", Size(stats.memory_usage)),
+            ("memory available", Size(stats.available_memory)),
+            ("memory altogether", Size(stats.total_memory)),
+            ("disk free", Size(stats.free_disk_space)),
+            ("disk altogether", Size(stats.total_disk_space)),
+            ("read", Size(stats.read_bytes)),
+            ("written", Size(stats.written_bytes)),
+            ("streams", stats.streams_count),
+            ("topics", stats.topics_count),
+            ("partitions", stats.partitions_count),
+            ("segments", stats.segments_count),
+            ("messages", stats.messages_count),
+            ("size of messages", Size(stats.messages_size_bytes)),
+            ("clients", stats.clients_count),
+            ("consumer groups", stats.consumer_groups_count),
+        ]
+    )
+    return View([facts], to_json(stats))
+
+
+def show_streams(streams: Sequence[Stream]) -> View:
+    """A list of streams."""
+    table = Table(
+        ("id", "name", "topics", "messages", "size", "created"),
+        [
+            (
+                stream.id,
+                stream.name,
+                stream.topics_count,
+                stream.messages_count,
+                Size(stream.size_bytes),
+                show_time(stream.created_at),
+            )
+            for stream in streams
+        ],
+    )
+    return View([table], [_stream_to_json(stream) for stream in streams])
+
+
+def show_stream(details: StreamDetails) -> View:
+    """A stream and its topics."""
+    stream = details.stream
+    facts = Facts(
+        [
+            ("id", stream.id),
+            ("name", stream.name),
+            ("created", show_time(stream.created_at)),
+            ("messages", stream.messages_count),
+            ("size", Size(stream.size_bytes)),
+            ("topics", stream.topics_count),
+        ]
+    )
+    topics = show_topics(details.topics)
+    data = {**_stream_to_json(stream), "topics": topics.data}
+    return View([facts, *(topics.parts if details.topics else ())], data)
+
+
+def show_topics(topics: Sequence[Topic]) -> View:
+    """A list of topics."""
+    table = Table(
+        ("id", "name", "partitions", "messages", "size", "expiry", "created"),
+        [
+            (
+                topic.id,
+                topic.name,
+                topic.partitions_count,
+                topic.messages_count,
+                Size(topic.size_bytes),
+                _expiry(topic.message_expiry),
+                show_time(topic.created_at),
+            )
+            for topic in topics
+        ],
+    )
+    return View([table], [_topic_to_json(topic) for topic in topics])
+
+
+def show_topic(details: TopicDetails) -> View:
+    """A topic, its options and its partitions."""
+    topic = details.topic
+    facts = Facts(
+        [
+            ("id", topic.id),
+            ("name", topic.name),
+            ("created", show_time(topic.created_at)),
+            ("messages", topic.messages_count),
+            ("size", Size(topic.size_bytes)),
+            ("message expiry", _expiry(topic.message_expiry)),
+            ("max topic size", _max_size(topic.max_topic_size)),
+            ("compression", topic.compression.name.lower()),
+            *_other_options(topic),
+        ]
+    )
+    partitions = Table(
+        ("partition", "messages", "newest offset", "size", "segments", "created"),
+        [
+            (
+                partition.id,
+                partition.messages_count,
+                newest_offset(partition),
+                Size(partition.size_bytes),
+                partition.segments_count,
+                show_time(partition.created_at),
+            )
+            for partition in details.partitions
+        ],
+    )
+    data = {**_topic_to_json(topic), "partitions": to_json(details.partitions)}
+    return View([facts, partitions], data)
+
+
+def show_time(microseconds: int) -> str:
+    """A time in UTC, as ISO 8601 with microseconds."""
+    try:
+        moment = _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return str(microseconds)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def value_to_json(value: TypedValue) -> Any:  # noqa: ANN401 - what JSON can hold
+    """A header or an option; where it makes no sense in its kind, its bytes."""
+    try:
+        plain_value = value.to_python()
+    except DecodeError:
+        plain_value = value.data
+    return bytes_to_json(plain_value) if isinstance(plain_value, bytes) else plain_value
+
+
+def newest_offset(partition: Partition) -> Cell:
+    """The offset of the newest message; nothing while there is none."""
+    return partition.current_offset if partition.messages_count else ""
+
+
+_COLUMNS_OF_TOPICS: Final = frozenset({"message_expiry", "max_topic_size", "compression_algorithm"})
+"""Options that are fields of a topic, too."""
+
+
+def _other_options(topic: Topic) -> list[tuple[str, Cell]]:
+    options = {option.key: option.value for option in (*topic.derived_options, *topic.options)}
+    return [
+        (key.replace("_", " "), _option_cell(key, value))
+        for key, value in sorted(options.items())
+        if key not in _COLUMNS_OF_TOPICS
+    ]
+
+
+def _option_cell(key: str, value: TypedValue) -> Cell:
+    shown = value_to_json(value)
+    if isinstance(shown, bool):
+        return "yes" if shown else "no"
+    if isinstance(shown, int):
+        return Size(shown) if "size" in key else shown
+    return str(shown)
+
+
+def _expiry(microseconds: int) -> str:
+    return "never" if microseconds == NEVER_EXPIRES else format_duration(microseconds)
+
+
+def _max_size(size: int) -> Cell:
+    return "unlimited" if size == UNLIMITED_SIZE else Size(size)
+
+
+def _tcp(node: ClusterNode) -> str:
+    host = f"[{node.host}]" if ":" in node.host else node.host
+    return f"{host}:{node.tcp_port}" if node.tcp_port else ""
+
+
+def _stream_to_json(stream: Stream) -> dict[str, Any]:
+    return {**to_json(stream), "options": _options_to_json(stream.options)}
+
+
+def _topic_to_json(topic: Topic) -> dict[str, Any]:
+    return {
+        **to_json(topic),
+        "options": _options_to_json(topic.options),
+        "derived_options": _options_to_json(topic.derived_options),
+    }
+
+
+def _options_to_json(options: Options) -> dict[str, Any]:
+    return {option.key: value_to_json(option.value) for option in options}
