@@ -10,7 +10,8 @@ from windsprite_protocol.errors import BadFrameError, DecodeError
 from windsprite_protocol.v0_11.decoder import DEFAULT_BUFFER_SIZE, Frame, FrameDecoder
 from windsprite_protocol.v0_11.frames import DEFAULT_MAX_FRAME_SIZE, RequestHeader, pack_request
 
-MIB = 1024 * 1024
+KIB = 1024
+MIB = 1024 * KIB
 
 
 def frame_bytes(body: bytes = b"", **fields) -> bytes:
@@ -74,6 +75,15 @@ def test_byte_by_byte(buffer_size: int) -> None:
     assert whole(receive(decoder, b"".join(sent), at_most=1)) == sent
 
 
+@pytest.mark.parametrize("buffer_size", [256, 600, DEFAULT_BUFFER_SIZE])
+def test_every_single_cut(buffer_size: int) -> None:
+    sent = [frame_bytes(bytes([number]) * number) for number in (3, 1, 0, 40)]
+    stream = b"".join(sent)
+    for cut in range(len(stream) + 1):
+        decoder = FrameDecoder(buffer_size=buffer_size)
+        assert whole(decoder.feed(stream[:cut]) + decoder.feed(stream[cut:])) == sent
+
+
 def test_frames_are_returned_as_soon_as_they_are_complete() -> None:
     decoder = FrameDecoder()
     one, two = frame_bytes(b"one"), frame_bytes(b"two")
@@ -97,7 +107,8 @@ def test_wanted_leads_from_frame_to_frame() -> None:
         stream = stream[count:]
         assert decoder.is_inside_frame is (not new)
     assert whole(frames) == sent
-    assert reads == [256, 256, 10, 256, 5000, 256, MIB, 2 * MIB, 256, 1]
+    steps = [64 * KIB, 2 * MIB - 64 * KIB, MIB]
+    assert reads == [256, 256, 10, 256, 5000, 256, *steps, 256, 1]
 
 
 def test_bodies_are_writable_and_not_touched_by_what_comes_later() -> None:
@@ -114,11 +125,12 @@ def test_bodies_are_writable_and_not_touched_by_what_comes_later() -> None:
 def test_a_large_body_is_received_where_it_stays() -> None:
     decoder = FrameDecoder()
     body = bytes(range(256)) * 4096
-    decoder.feed(frame_bytes(body)[:256])
+    receive(decoder, frame_bytes(body)[: 64 * KIB])
     memory = decoder.get_buffer()
-    assert len(memory) == decoder.wanted == decoder.pending_bytes == MIB
-    memory[:] = body
-    (frame,) = decoder.received(MIB)
+    assert len(memory) == decoder.wanted == MIB + 256 - 64 * KIB
+    assert decoder.pending_bytes == MIB
+    memory[:] = body[-len(memory) :]
+    (frame,) = decoder.received(len(memory))
     assert frame.body.obj is memory.obj
     assert frame.body == body
     assert type(frame.body.obj) is bytearray
@@ -203,11 +215,16 @@ def test_a_header_alone_does_not_cost_the_body_it_announces() -> None:
     try:
         decoder = FrameDecoder()
         decoder.feed(header_announcing(DEFAULT_MAX_FRAME_SIZE))
-        _, peak = tracemalloc.get_traced_memory()
+        pending = decoder.pending_bytes
+        before, _ = tracemalloc.get_traced_memory()
+        memory = decoder.get_buffer()
+        after, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert decoder.pending_bytes == MIB
-    assert peak < 2 * MIB
+    assert pending == decoder.pending_bytes == len(memory) == 64 * KIB
+    assert before < 80 * KIB, "nothing is set aside before it is asked for"
+    assert after - before < 80 * KIB
+    assert peak < 160 * KIB
 
 
 def test_memory_grows_with_what_arrives_and_ends_at_the_exact_size() -> None:
@@ -224,8 +241,8 @@ def test_memory_grows_with_what_arrives_and_ends_at_the_exact_size() -> None:
         received += len(part)
         if decoder.pending_bytes not in (0, steps[-1]):
             steps.append(decoder.pending_bytes)
-        assert decoder.pending_bytes <= max(MIB, 8 * received)
-    assert steps == [MIB, 8 * MIB, body_size]
+        assert decoder.pending_bytes <= max(64 * KIB, 32 * received)
+    assert steps == [64 * KIB, 2 * MIB, body_size]
     (frame,) = frames
     assert len(frame.body) == body_size
     assert len(frame.body.obj) == body_size
