@@ -822,3 +822,86 @@ async def test_a_plain_iggy_server_is_fine() -> None:
             assert metadata.leader_epoch is None
             await client.create_stream("orders")
         assert cluster.streams == {"orders": 0}
+
+
+@in_virtual_time
+async def test_an_answer_to_another_request_ends_the_connection() -> None:
+    async with await ScriptedCluster().start() as cluster, connect(cluster.url()) as client:
+        (node,) = cluster.nodes
+
+        def renumber(data: bytearray) -> None:
+            data[200:208] = (99).to_bytes(8, "little")
+
+        for kind, call in (
+            (GetStreams, client.get_streams),
+            (Ping, client.ping),
+        ):
+            node.script(kind, [Mangled(renumber)])
+            with pytest.raises(windsprite.ProtocolViolation, match="another request"):
+                await call()
+            await client.ping()
+        node.script(CreateStream, [Mangled(renumber)])
+        with pytest.raises(windsprite.OutcomeUnknown):
+            await client.create_stream("orders")
+        assert len(node.connects) == 3
+
+
+@in_virtual_time
+async def test_requests_are_numbered_as_the_protocol_wants_it() -> None:
+    async with await ScriptedCluster().start() as cluster, connect(cluster.url()) as client:
+        (node,) = cluster.nodes
+        await client.create_stream("one")
+        await client.send("one", "t", [b"x"])
+        await client.get_streams()
+        await client.get_streams()
+        await client.create_stream("two")
+        node.script(CreateStream, [Evicted(EvictionReason.NO_SESSION)])
+        await client.create_stream("three")
+        seen = [
+            (frame.header[176], int.from_bytes(frame.header[168:176], "little"))
+            for frame in node.frames
+        ]
+        register, read, create, send = 1, 2, 128, 160
+        assert seen == [
+            *((register, 0), (read, 1), (create, 1), (send, 2), (read, 3), (read, 3), (create, 3)),
+            *((create, 4), (register, 0), (read, 1), (create, 1)),
+        ]
+        assert len({bytes(frame.header[128:144]) for frame in node.frames}) == 2
+
+
+@in_virtual_time
+async def test_a_new_round_takes_a_new_number() -> None:
+    async with await ScriptedCluster().start() as cluster, connect(cluster.url()) as client:
+        (node,) = cluster.nodes
+        node.always(CreateStream, NOT_ACCEPTED)
+        asyncio.get_running_loop().call_later(3, node.always, CreateStream, None)
+        await client.create_stream("one")
+        numbers = [
+            int.from_bytes(frame.header[168:176], "little")
+            for frame in node.frames
+            if frame.header[176] == 128
+        ]
+        assert numbers == sorted(numbers)
+        assert set(numbers) == {1, 2}
+
+
+@pytest.mark.parametrize("stuck", ["login", "election"])
+@pytest.mark.parametrize("seconds", [0, 0.001, 1, 4])
+@in_virtual_time
+async def test_closing_in_the_middle_leaves_nothing_behind(stuck: str, seconds: float) -> None:
+    async with await ScriptedCluster(leader=None).start(2) as cluster:
+        (node, _) = cluster.nodes
+        if stuck == "login":
+            node.always(LoginAttempt, Silence())
+
+        async def use() -> None:
+            async with connect(cluster.url(0)) as client:
+                await client.ping()
+
+        connecting = asyncio.create_task(use())
+        await asyncio.sleep(seconds)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+        await asyncio.sleep(0.1)
+        assert not node.connections
