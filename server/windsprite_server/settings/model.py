@@ -245,6 +245,11 @@ class Limits(Section):
         description="Largest frame, header included, in both directions. Official clients accept "
         "64 MiB.",
     )
+    max_frame_size_before_login: Size = Field(
+        default=64 * KIB,
+        ge=4 * KIB,
+        description="The same, until a login on the connection has succeeded.",
+    )
     max_waiting_frames: int = Field(
         default=256,
         ge=1,
@@ -253,8 +258,8 @@ class Limits(Section):
     )
     receive_memory: Size = Field(
         default=512 * MIB,
-        description="Memory for unfinished requests, over all connections; beyond it connections "
-        "are read one after the other.",
+        description="Memory for unfinished and waiting requests, over all connections; beyond it "
+        "they are read one after the other.",
     )
     frame_timeout: Duration = Field(
         default=30,
@@ -299,6 +304,8 @@ class Limits(Section):
     def _fit_together(self) -> Self:
         if self.write_low_water > self.write_high_water:
             raise ValueError("write_low_water must not be above write_high_water")
+        if self.max_frame_size_before_login > self.max_frame_size:
+            raise ValueError("max_frame_size_before_login must not be above max_frame_size")
         if self.receive_memory < self.max_frame_size:
             raise ValueError("receive_memory must not be below max_frame_size")
         return self

@@ -41,6 +41,7 @@ ALTERNATIVES: dict[str, tuple[str, object]] = {
     "root.password": ("12345678", "12345678"),
     "limits.max_connections": ("10", 10),
     "limits.max_frame_size": ("1 MiB", 1024**2),
+    "limits.max_frame_size_before_login": ("10 KB", 10_000),
     "limits.max_waiting_frames": ("9", 9),
     "limits.receive_memory": ("1 GB", 10**9),
     "limits.frame_timeout": ("5 s", 5.0),
@@ -161,6 +162,10 @@ def test_two_settings_in_one_process_are_independent() -> None:
         ('[limits]\nframe_timeout = "0"', "settings.toml: limits.frame_timeout: "),
         ('[limits]\nwrite_low_water = "5 MiB"', "limits: write_low_water must not be above"),
         ('[limits]\nreceive_memory = "1 MiB"', "limits: receive_memory must not be below"),
+        (
+            '[limits]\nmax_frame_size_before_login = "65 MiB"',
+            "limits: max_frame_size_before_login must not be above max_frame_size",
+        ),
         ("[tcp.tls]\nenabled = true", "settings.toml: tcp.tls.enabled: TLS is not served yet"),
         ('[cluster]\nid = "17"', "settings.toml: cluster.id: "),
         ('[cluster]\nname = " "', "settings.toml: cluster.name: must not be blank"),
