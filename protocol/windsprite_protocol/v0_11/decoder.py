@@ -65,7 +65,8 @@ class FrameDecoder:
         buffer_size: Bytes of the fixed buffer; larger frames get memory of their own.
 
     Attributes:
-        max_frame_size: May be changed at any time; holds for frames whose header is not there yet.
+        max_frame_size: May be changed at any time. An unfinished frame in the fixed buffer is
+            measured again; one with memory of its own is not.
         failure: Why the stream cannot be read any further, or `None`.
     """
 

@@ -198,6 +198,17 @@ def test_the_limit_may_change_between_frames() -> None:
     assert decoder.failure is not None
 
 
+@pytest.mark.parametrize(("buffer_size", "measured_again"), [(512, False), (4096, True)])
+def test_a_lower_limit_and_an_unfinished_frame(buffer_size: int, measured_again: bool) -> None:
+    decoder = FrameDecoder(max_frame_size=2000, buffer_size=buffer_size)
+    sent = frame_bytes(b"x" * 744)
+    decoder.feed(sent[:600])
+    decoder.max_frame_size = 300
+    frames = decoder.feed(sent[600:])
+    assert (decoder.failure is not None) is measured_again
+    assert whole(frames) == ([] if measured_again else [sent])
+
+
 @settings(max_examples=300)
 @given(st.binary(max_size=1200), st.integers(256, 600))
 def test_any_bytes_give_frames_or_the_failure(data: bytes, buffer_size: int) -> None:
