@@ -327,11 +327,14 @@ class Committer:
         opened = 0
         for effect in effects:
             if isinstance(effect, PartitionOpened):
-                await self._open(effect.place, effect.topic)
+                if not await self._open(effect.place, effect.topic):
+                    self._unopened[effect.place] = effect.topic
+                    self._untidy.set()
                 opened += 1
                 if opened % _OPENED_IN_ONE_GO == 0:
                     await self._clock.sleep(0)
             elif isinstance(effect, PartitionCondemned):
+                self._unopened.pop(effect.place, None)
                 self._untidy.set()
             if self._listener is not None:
                 self._listener(effect)
@@ -341,8 +344,6 @@ class Committer:
             await self._partitions.open(place, topic)
         except Exception:
             self._logger.exception("a new partition could not be opened", place=place)
-            self._unopened[place] = topic
-            self._untidy.set()
             return False
         return True
 
@@ -387,9 +388,9 @@ class Committer:
     async def _open_again(self) -> bool:
         """Open what could not be opened; returns whether nothing is left."""
         for place, topic in list(self._unopened.items()):
-            del self._unopened[place]
-            if place not in self._state.condemned:
-                await self._open(place, topic)
+            # What is condemned meanwhile is no longer there, and must not be opened any more.
+            if place in self._unopened and await self._open(place, topic):
+                self._unopened.pop(place, None)
         return not self._unopened
 
     async def _remove_condemned(self) -> bool:

@@ -174,6 +174,7 @@ class RecordingPartitions:
 
     def __init__(self, existing: Iterable[PartitionPlace] = ()) -> None:
         self.open_places = set(existing)
+        self.opened: list[PartitionPlace] = []
         self.removed: list[PartitionPlace] = []
         self.failing = False
 
@@ -183,6 +184,7 @@ class RecordingPartitions:
         assert place not in self.open_places
         assert place.partition_id < len(topic.partitions)
         self.open_places.add(place)
+        self.opened.append(place)
 
     async def remove(self, place: PartitionPlace) -> None:
         if self.failing:

@@ -174,8 +174,8 @@ class JournalDatabase:
             limit: The most entries to return.
 
         Raises:
-            JournalError: `DAMAGED` at the first entry that is not what was written, and where
-                entries are missing; `UNREADABLE` or `CLOSED`.
+            JournalError: `DAMAGED` at the first entry that is not what was written, or before
+                which one is missing; `UNREADABLE` or `CLOSED`.
             ValueError: Nothing is known of that position.
         """
         mark = self._mark(position)
@@ -195,8 +195,6 @@ class JournalDatabase:
             if mark.link != link:
                 raise _damaged("the entry is not what was written", entry.position)
             entries.append(entry)
-        if len(entries) < limit and mark != self._head:
-            raise _damaged("entries are missing before the last one", self._head.position)
         return entries
 
     def store_snapshot(self, snapshot: Snapshot) -> None:

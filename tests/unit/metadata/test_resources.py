@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from support.metadata import AWKWARD_NAMES, FOREVER, START_US, Machine, option, topic_of
+from support.metadata import AWKWARD_NAMES, FOREVER, Machine, image, option, topic_of
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model import groups, streams, topics
 from windsprite_protocol.model.permissions import (
@@ -15,10 +15,13 @@ from windsprite_protocol.model.permissions import (
 )
 from windsprite_protocol.model.topics import Compression
 from windsprite_server.metadata import commands as c
+from windsprite_server.metadata import snapshot
 from windsprite_server.metadata import state as limits
+from windsprite_server.metadata.apply import apply
 from windsprite_server.metadata.commands import Command, PartitionPlace
 from windsprite_server.metadata.effects import (
     ConsumerGroupDeleted,
+    Context,
     PartitionCondemned,
     PartitionOpened,
 )
@@ -468,11 +471,16 @@ def test_a_grant_may_come_before_its_stream(machine: Machine) -> None:
 # Time and cost
 
 
-def test_created_at_of_0_or_1_is_a_time_like_any_other() -> None:
-    machine = Machine(with_root=False)
-    assert machine.state.position == 0
-    machine.do(c.CreateStream("s"), user=None)
-    assert machine.state.streams[0].created_at == START_US + 10
+def test_the_first_moment_and_the_first_ids_are_like_any_other() -> None:
+    """Zero and one stand for nothing else: no id, position or time is taken for "none"."""
+    state = State()
+    for position, command in enumerate((c.CreateStream("s"), topic_of(0, "t", 1)), start=1):
+        apply(state, command, Context(position, position, None))
+    restored = snapshot.restore(image(state))
+    stream = find_stream(restored, 0)
+    assert stream is not None
+    assert (stream.id, stream.created_at, restored.position) == (0, 1, 2)
+    assert list(live_partitions(restored)) == [(PartitionPlace(0, 0, 0, 2), stream.topics[0])]
 
 
 def test_thousands_of_streams_cost_no_more_each() -> None:
