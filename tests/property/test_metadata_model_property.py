@@ -414,7 +414,7 @@ def require_consistent(state: State) -> None:
             assert not set(keys) & set(derived)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(any_command(), acting_users()), min_size=15, max_size=40), st.booleans())
 def test_any_commands_do_what_the_rules_say(
     steps: list[tuple[Command, int | None]], with_root: bool
@@ -459,7 +459,7 @@ def test_the_commands_tried_reach_every_outcome() -> None:
     """The test above would say little if its commands all ended the same way."""
     reached: dict[str, set[ErrorCode | None]] = {}
 
-    @settings(max_examples=100, database=None, derandomize=True)
+    @settings(max_examples=100, database=None, deadline=None, derandomize=True)
     @given(st.lists(st.tuples(any_command(), acting_users()), min_size=20, max_size=40))
     def try_many(steps: list[tuple[Command, int | None]]) -> None:
         machine = populated()

@@ -15,7 +15,7 @@ Steps = list[tuple[Command, int | None]]
 
 
 @given(st.lists(st.tuples(any_command(), acting_users()), max_size=30), st.data())
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_any_snapshot_and_its_tail_give_the_same_bytes(steps: Steps, data: st.DataObject) -> None:
     machine = populated()
     begun = len(machine.history)
@@ -33,7 +33,7 @@ def test_any_snapshot_and_its_tail_give_the_same_bytes(steps: Steps, data: st.Da
 
 
 @given(st.lists(st.tuples(any_command(), acting_users()), max_size=30))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_rejected_commands_may_as_well_not_have_been(steps: Steps) -> None:
     machine = populated()
     accepted = list(machine.history)
