@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -36,7 +36,7 @@ from windsprite_server.core.log_setup import Logger, make_logger
 from windsprite_server.core.open_files import allow_open_files
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
-from windsprite_server.handlers.dispatcher import Dispatcher
+from windsprite_server.handlers.dispatcher import Dispatcher, Handler
 from windsprite_server.handlers.services import Services
 from windsprite_server.handlers.table import HANDLERS
 from windsprite_server.journal import JournalError, JournalProblem
@@ -78,7 +78,15 @@ class Running:
 
 
 class Server:
-    """A server in this process; several can run side by side on different data directories."""
+    """A server in this process; several can run side by side on different data directories.
+
+    Args:
+        settings: All of them.
+        logger: For what operators should know.
+        clock: Time; that of the machine unless given.
+        ids: Identifiers; random ones unless given.
+        handlers: What each command does.
+    """
 
     def __init__(
         self,
@@ -87,11 +95,13 @@ class Server:
         *,
         clock: Clock | None = None,
         ids: Ids | None = None,
+        handlers: Mapping[type[Any], Handler] = HANDLERS,
     ) -> None:
         self._settings = settings
         self._logger = logger
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
+        self._handlers = handlers
         self._closers: list[Callable[[], Any]] = []
 
     async def start(self) -> Running:
@@ -179,7 +189,8 @@ class Server:
             server_version=version("windsprite"),
             max_reply_body=limits.max_frame_size - _HEADER_BYTES,
         )
-        wire = Wire(Dispatcher(services, HANDLERS, logger), identity.cluster_id)
+        dispatcher = Dispatcher(services, self._handlers, logger)
+        wire = Wire(dispatcher, identity.cluster_id, limits.max_frame_size)
         listener = TcpListener(wire, _tcp_limits(settings), clock, logger)
         address = await listener.start(settings.tcp.address)
         self._closers.append(lambda: listener.stop(settings.shutdown_timeout))
@@ -341,6 +352,7 @@ def _tcp_limits(settings: Settings) -> TcpLimits:
     return TcpLimits(
         max_connections=limits.max_connections,
         max_frame_size=limits.max_frame_size,
+        max_frame_size_before_login=limits.max_frame_size_before_login,
         max_waiting_frames=limits.max_waiting_frames,
         write_high_water=limits.write_high_water,
         write_low_water=limits.write_low_water,

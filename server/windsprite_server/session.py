@@ -14,6 +14,7 @@ from typing import Final
 from windsprite_protocol.model.system import TransportKind
 
 _COUNTER_BITS: Final = 32
+_MAX_CONNECTION: Final = 0xFFFF_FFFF
 _MAX_GENERATION: Final = (1 << (63 - _COUNTER_BITS)) - 1
 
 
@@ -91,11 +92,16 @@ class Sessions:
         self, transport: TransportKind, peer: str, reached_host: str, reached_port: int
     ) -> Connection:
         """Take note of a new connection."""
-        self._last_connection += 1
-        number = self._last_connection & 0xFFFF_FFFF
+        number = self._free_number()
         connection = Connection(number, transport, peer, reached_host, reached_port)
         self._connections[number] = connection
         return connection
+
+    def _free_number(self) -> int:
+        while True:
+            self._last_connection = (self._last_connection + 1) & _MAX_CONNECTION
+            if self._last_connection and self._last_connection not in self._connections:
+                return self._last_connection
 
     def disconnect(self, connection: Connection) -> Session | None:
         """Forget a connection; returns the session that ended with it."""

@@ -53,8 +53,15 @@ class Dispatcher:
         self,
         connection: Connection,
         request: Any,  # noqa: ANN401 - of any command
+        request_number: int,
     ) -> Outcome | Coroutine[Any, Any, Outcome]:
-        """Carry out a request: at once, or by a coroutine where something has to be waited for."""
+        """Carry out a request: at once, or by a coroutine where something has to be waited for.
+
+        Args:
+            connection: Where it came from.
+            request: What is asked for.
+            request_number: What the client calls it; for the log.
+        """
         handler = self._handlers.get(type(request))
         if handler is None:
             return Refused(ErrorCode.FEATURE_UNAVAILABLE)
@@ -65,9 +72,9 @@ class Dispatcher:
         except DecodeError as error:
             return Refused(error.code)
         except Exception as error:
-            return self._unexpected(connection, request, error)
+            return self.unexpected(connection, type(request).__name__, request_number, error)
         if isinstance(value, CoroutineType):
-            return self._outcome_of(value, connection, request)
+            return self._outcome_of(value, connection, request, request_number)
         return Success(value)
 
     def login(
@@ -82,10 +89,34 @@ class Dispatcher:
             protocol_version: The packed version of the generation that is spoken.
         """
         login = sessions.login(self._services, connection, client, attempt, protocol_version)
-        return self._outcome_of(login, connection, attempt)
+        return self._outcome_of(login, connection, attempt, 0)
+
+    def unexpected(
+        self, connection: Connection, request: str, request_number: int, error: Exception
+    ) -> Outcome:
+        """What is said to an error that nobody foresaw, which is logged.
+
+        Args:
+            connection: Where the request came from.
+            request: The name of the request, and no more: its values may be secrets.
+            request_number: What the client calls it.
+            error: What happened.
+        """
+        self._logger.error(
+            "request failed",
+            connection=connection.number,
+            request=request,
+            request_number=request_number,
+            exc_info=error,
+        )
+        return Refused(ErrorCode.ERROR)
 
     async def _outcome_of(
-        self, coroutine: Coroutine[Any, Any, Any], connection: Connection, request: object
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        connection: Connection,
+        request: object,
+        request_number: int,
     ) -> Outcome:
         try:
             return Success(await coroutine)
@@ -94,14 +125,4 @@ class Dispatcher:
         except DecodeError as error:
             return Refused(error.code)
         except Exception as error:
-            return self._unexpected(connection, request, error)
-
-    def _unexpected(self, connection: Connection, request: object, error: Exception) -> Outcome:
-        # Only the name of the request: its values may be secrets.
-        self._logger.error(
-            "request failed",
-            connection=connection.number,
-            request=type(request).__name__,
-            exc_info=error,
-        )
-        return Refused(ErrorCode.ERROR)
+            return self.unexpected(connection, type(request).__name__, request_number, error)

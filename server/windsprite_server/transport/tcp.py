@@ -1,9 +1,18 @@
 """The TCP transport: frames in, replies out, with back-pressure both ways.
 
 Frames of a connection are answered one at a time and in their order. A frame that has to wait for
-something holds back those behind it. What may pile up meanwhile is bounded: beyond the bound the
-connection is not read, so that the client's own TCP stack makes it wait. The same happens while
-the client does not read its replies; one that reads nothing for too long is dropped.
+something holds back those behind it. What may pile up meanwhile is bounded, in frames and in
+bytes: beyond the bounds the connection is not read, so that the client's own TCP stack makes it
+wait. The same happens while the client does not read its replies; one that reads nothing for too
+long is dropped.
+
+A connection ends in one of these ways:
+- The client ends its side: it gets the answers to all complete frames, then the connection is
+  closed.
+- What it sends cannot be understood, or the server stops: as above, but the client may still be
+  sending. To close a socket with unread bytes makes TCP throw away the last replies, so the
+  server ends its own side only, and drops what still comes in for a moment.
+- It is broken, makes no progress or is one too many: it is cut.
 
 uvloop keeps the buffers it is given until they are sent: nothing handed to `writelines` may change
 afterwards.
@@ -13,20 +22,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from windsprite_protocol.model.messages import Buffer
 from windsprite_protocol.model.system import TransportKind
-from windsprite_protocol.v0_11.decoder import Frame, FrameDecoder
+from windsprite_protocol.v0_11.decoder import DEFAULT_BUFFER_SIZE, Frame, FrameDecoder
+from windsprite_protocol.v0_11.frames import HEADER_SIZE
 from windsprite_server.core.address import Address, join_host_port
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.session import Connection
+from windsprite_server.transport.receive_memory import ReceiveMemory
+from windsprite_server.transport.sockets import host_and_port, listen
 from windsprite_server.transport.wire import Answer, Wire
 
-_SWEEP_SECONDS: Final = 1.0
+_LINGER_SECONDS: Final = 2.0
+"""How long bytes that nobody wants are received, so that the replies before them arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +49,25 @@ class TcpLimits:
 
     Attributes:
         max_connections: More are closed as soon as they are accepted.
-        max_frame_size: Bytes of the largest frame accepted, header included.
-        max_waiting_frames: Frames of one connection that may wait while one is being served.
-        write_high_water: Unsent bytes of a connection at which serving it pauses.
+        max_frame_size: Bytes of the largest frame accepted, header included. One connection may
+            have as many bytes of complete frames waiting before it is not read any more.
+        max_frame_size_before_login: The same until a login on the connection has succeeded.
+        max_waiting_frames: Frames of one connection that may wait while one is being served; those
+            that came with the last of them are taken, too.
+        write_high_water: Unsent bytes of a connection at which serving it pauses. The reply that
+            reaches it is sent in full.
         write_low_water: Unsent bytes at which it goes on.
         write_timeout: Seconds a client may leave unsent bytes unread before it is dropped.
         frame_timeout: Seconds without a byte after which an unfinished frame ends its connection.
-        receive_memory: Bytes that unfinished frames of all connections may hold together; beyond
-            it, connections with unfinished frames are read one after the other.
+        receive_memory: Bytes that unfinished and waiting frames of all connections may hold
+            together, apart from a fixed buffer for each of them; beyond it they are read one after
+            the other.
         backlog: Connections the kernel may hold ready to be accepted.
     """
 
     max_connections: int
     max_frame_size: int
+    max_frame_size_before_login: int
     max_waiting_frames: int
     write_high_water: int
     write_low_water: int
@@ -58,20 +78,40 @@ class TcpLimits:
 
 
 class TcpListener:
-    """Accepts connections on one address and serves them until it is stopped."""
+    """Accepts connections on one address and serves them until it is stopped.
 
-    def __init__(self, wire: Wire, limits: TcpLimits, clock: Clock, logger: Logger) -> None:
-        self._wire = wire
-        self._limits = limits
-        self._clock = clock
-        self._logger = logger
-        self._server: asyncio.Server | None = None
+    Args:
+        wire: What frames are served by.
+        limits: Bounds.
+        clock: For time-outs.
+        logger: Told of connections that are refused or dropped.
+        sweep_interval: Seconds between two looks for connections that make no progress; time-outs
+            are no more exact than that.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        limits: TcpLimits,
+        clock: Clock,
+        logger: Logger,
+        *,
+        sweep_interval: float = 1.0,
+    ) -> None:
+        self.wire = wire
+        self.limits = limits
+        self.clock = clock
+        self.logger = logger
+        self.memory = ReceiveMemory(limits.receive_memory)
+        self.dropped_bytes = memoryview(bytearray(DEFAULT_BUFFER_SIZE))
+        self._sweep_interval = sweep_interval
+        self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.Task[None] | None = None
         self._connections: set[_TcpConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._idle = asyncio.Event()
+        self._has_changed = asyncio.Event()
         self._refused = 0
-        self._receiving = ReceiveMemory(limits.receive_memory)
+        self._is_stopping = False
 
     async def start(self, address: Address) -> Address:
         """Listen; returns the address with the port that was really taken.
@@ -80,11 +120,14 @@ class TcpListener:
             OSError: The address is taken or not ours.
         """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._accept, address.host, address.port, backlog=self._limits.backlog
-        )
-        port = self._server.sockets[0].getsockname()[1]
-        self._sweeper = asyncio.create_task(self._sweep())
+        sockets = await listen(address, self.limits.backlog)
+        port: int = sockets[0].getsockname()[1]
+        for sock in sockets:
+            server = await loop.create_server(
+                lambda: _TcpConnection(self), sock=sock, backlog=self.limits.backlog
+            )
+            self._servers.append(server)
+        self._sweeper = asyncio.create_task(self._sweep(), name="tcp sweep")
         return Address(address.host, port)
 
     async def stop(self, drain_seconds: float) -> None:
@@ -93,94 +136,96 @@ class TcpListener:
         Args:
             drain_seconds: After that time connections are closed whatever they do.
         """
-        if self._server is not None:
-            self._server.close()
+        self._is_stopping = True
+        for server in self._servers:
+            server.close()
         for connection in tuple(self._connections):
             connection.drain()
         try:
             async with asyncio.timeout(drain_seconds):
-                while self._connections:
-                    self._idle.clear()
-                    await self._idle.wait()
+                await self._all_closed()
         except TimeoutError:
-            self._logger.warning("connections were cut", count=len(self._connections))
+            self.logger.warning("connections were cut", count=len(self._connections))
             for connection in tuple(self._connections):
                 connection.abort()
             for task in self._tasks:
                 task.cancel()
-        if self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._all_closed()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._sweeper is not None:
             self._sweeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeper
 
-    def _accept(self) -> _TcpConnection:
-        return _TcpConnection(self)
+    async def _all_closed(self) -> None:
+        while self._connections:
+            self._has_changed.clear()
+            await self._has_changed.wait()
 
     async def _sweep(self) -> None:
-        """Look once a second for connections that hold something and make no progress."""
+        """Look for connections that hold something and make no progress."""
         while True:
-            await self._clock.sleep(_SWEEP_SECONDS)
-            now = self._clock.monotonic()
+            await self.clock.sleep(self._sweep_interval)
+            now = self.clock.monotonic()
             for connection in tuple(self._connections):
                 connection.check_progress(now)
+            if self._refused:
+                self.logger.warning(
+                    "connections were refused: there are too many",
+                    count=self._refused,
+                    limit=self.limits.max_connections,
+                )
+                self._refused = 0
 
+    # What connections call
 
-class ReceiveMemory:
-    """The memory that unfinished frames of all connections may hold together.
+    def admit(self, connection: _TcpConnection) -> bool:
+        """Take note of a new connection; returns whether it may stay."""
+        if self._is_stopping:
+            return False
+        if len(self._connections) >= self.limits.max_connections:
+            self._refused += 1
+            return False
+        self._connections.add(connection)
+        return True
 
-    A connection takes memory as its frame grows. One that finds none left stops being read until
-    others have finished. The one that holds the most is never stopped, so something always goes on.
-    """
+    def forget(self, connection: _TcpConnection) -> None:
+        """Take note that a connection is closed."""
+        self._connections.discard(connection)
+        self._has_changed.set()
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held: dict[_TcpConnection, int] = {}
-        self._total = 0
-
-    def hold(self, connection: _TcpConnection, size: int) -> bool:
-        """Note how much a connection holds now; returns whether it may be read on."""
-        before = self._held.get(connection, 0)
-        if size:
-            self._held[connection] = size
-        elif before:
-            del self._held[connection]
-        self._total += size - before
-        if size < before:
-            self._wake()
-        return self._may_read(connection)
-
-    def _may_read(self, connection: _TcpConnection) -> bool:
-        if self._total <= self._limit or connection not in self._held:
-            return True
-        return max(self._held, key=self._held.__getitem__) is connection
-
-    def _wake(self) -> None:
-        for connection in tuple(self._held):
-            if self._may_read(connection):
-                connection.memory_available()
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that has to wait; it is awaited or cancelled before the server stops."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 class _TcpConnection(asyncio.BufferedProtocol):
     """One connection: cuts its bytes into frames, has them served, writes the replies."""
 
     def __init__(self, listener: TcpListener) -> None:
-        limits = listener._limits
         self._listener = listener
-        self._limits = limits
-        self._wire = listener._wire
-        self._clock = listener._clock
-        self._logger = listener._logger
-        self._decoder = FrameDecoder(limits.max_frame_size)
+        self._limits = listener.limits
+        self._wire = listener.wire
+        self._clock = listener.clock
+        self._logger = listener.logger
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
+        self._decoder: FrameDecoder | None = None  # none: no more frames are taken
         self._waiting: deque[Frame] = deque()
-        self._serving = False  # a frame is being served by a task
-        self._writable = True
-        self._readable = True  # memory for the unfinished frame is left
-        self._reading = True
-        self._ending = False  # no more frames are taken; close when the rest is answered
+        self._serving = 0  # bytes of the frame that a task is serving
+        self._unanswered = 0  # bytes of that one and of those waiting
+        self._is_holding = False  # something is accounted for in the receive memory
+        self._is_granted = True  # memory for what comes next
+        self._is_reading = True
+        self._is_writable = True
+        self._is_at_end = False  # the client sends nothing more
+        self._lingers = False  # when all is answered, the client may still be sending
+        self._ended_at: float | None = None  # when our side was ended
         self._received_at = 0.0
-        self._unsent = 0
+        self._written = 0
+        self._sent = 0
         self._sent_at = 0.0
 
     # What the event loop calls
@@ -188,73 +233,75 @@ class _TcpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, unless there are too many."""
         self._transport = cast("asyncio.Transport", transport)
-        listener = self._listener
-        peer = _address_text(transport.get_extra_info("peername"))
-        listener._connections.add(self)
-        if len(listener._connections) > self._limits.max_connections:
-            self._logger.warning(
-                "connection refused: too many", peer=peer, limit=self._limits.max_connections
-            )
-            self._ending = True
+        if not self._listener.admit(self):
             self._transport.abort()
             return
-        reached = transport.get_extra_info("sockname")
-        self._transport.set_write_buffer_limits(
-            self._limits.write_high_water, self._limits.write_low_water
+        peer = host_and_port(transport.get_extra_info("peername"))
+        host, port = host_and_port(transport.get_extra_info("sockname")) or ("", 0)
+        self._connection = self._wire.connect(
+            TransportKind.TCP, "unknown" if peer is None else join_host_port(*peer), host, port
         )
-        self._connection = self._wire.connect(TransportKind.TCP, peer, reached[0], reached[1])
-        self._logger = self._logger.bind(connection=self._connection.number, peer=peer)
+        self._logger = self._logger.bind(
+            connection=self._connection.number, peer=self._connection.peer
+        )
+        limits = self._limits
+        self._transport.set_write_buffer_limits(limits.write_high_water, limits.write_low_water)
+        self._decoder = FrameDecoder(limits.max_frame_size_before_login)
         self._received_at = self._sent_at = self._clock.monotonic()
         self._logger.debug("connected")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the session. What was accepted is still carried out; nobody is told."""
-        self._ending = True
-        self._waiting.clear()
         self._transport = None
-        self._listener._receiving.hold(self, 0)
+        self._decoder = None
+        self._waiting.clear()
+        self._listener.memory.hold(self, 0)
         if self._connection is not None:
             self._wire.disconnect(self._connection)
             self._connection = None
-            self._logger.debug("disconnected", error=None if exc is None else str(exc))
-        self._listener._connections.discard(self)
-        self._listener._idle.set()
+            self._logger.debug("disconnected", reason=None if exc is None else str(exc))
+        self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the decoder knows better
         """Where the next bytes go."""
-        return self._decoder.get_buffer()
+        decoder = self._decoder
+        return self._listener.dropped_bytes if decoder is None else decoder.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Serve the frames that are complete now."""
+        decoder = self._decoder
+        if decoder is None:
+            return
         self._received_at = self._clock.monotonic()
-        self._waiting.extend(self._decoder.received(nbytes))
-        if self._decoder.failure is not None and not self._ending:
-            self._logger.info("connection closed: bad frame", reason=str(self._decoder.failure))
-            self._ending = True
-        self._readable = self._listener._receiving.hold(self, self._decoder.pending_bytes)
+        for frame in decoder.received(nbytes):
+            self._waiting.append(frame)
+            self._unanswered += _size_of(frame)
+        if decoder.failure is not None:
+            self._give_up(str(decoder.failure))
         self._serve()
 
     def eof_received(self) -> bool:
         """The client sends nothing more; it still gets the replies to what it sent."""
-        self._ending = True
+        self._is_at_end = True
+        self._decoder = None
         self._serve()
-        return self._serving or bool(self._waiting)
+        return self._is_busy
 
     def pause_writing(self) -> None:
         """The client does not read its replies fast enough."""
-        self._writable = False
-        self._sent_at = self._clock.monotonic()
+        self._is_writable = False
 
     def resume_writing(self) -> None:
         """The client has caught up."""
-        self._writable = True
+        self._is_writable = True
         self._serve()
 
     # What the listener calls
 
     def drain(self) -> None:
         """Take no more frames; close once those that are here are answered."""
-        self._ending = True
+        self._decoder = None
+        self._lingers = self._is_busy
         self._serve()
 
     def abort(self) -> None:
@@ -264,24 +311,31 @@ class _TcpConnection(asyncio.BufferedProtocol):
 
     def memory_available(self) -> None:
         """Go on reading an unfinished frame that waited for memory."""
-        self._readable = True
-        self._update_reading()
+        self._is_granted = True
+        self._update()
 
     def check_progress(self, now: float) -> None:
         """Drop the connection if it holds memory and does nothing."""
-        transport = self._transport
+        transport, decoder = self._transport, self._decoder
         if transport is None:
             return
         unsent = transport.get_write_buffer_size()
-        if unsent < self._unsent or unsent == 0:
+        sent = self._written - unsent
+        if unsent == 0 or sent > self._sent:
             self._sent_at = now
-        self._unsent = unsent
-        if unsent and now - self._sent_at >= self._limits.write_timeout:
+        self._sent = sent
+        if now - self._sent_at >= self._limits.write_timeout:
             self._logger.warning("connection dropped: it does not read replies", unsent=unsent)
             transport.abort()
+        elif self._ended_at is not None:
+            if unsent:
+                self._ended_at = now
+            elif now - self._ended_at >= _LINGER_SECONDS:
+                transport.abort()
         elif (
-            self._reading
-            and self._decoder.is_inside_frame
+            decoder is not None
+            and decoder.is_inside_frame
+            and self._is_reading
             and now - self._received_at >= self._limits.frame_timeout
         ):
             self._logger.info("connection closed: a frame was begun and not finished")
@@ -289,76 +343,108 @@ class _TcpConnection(asyncio.BufferedProtocol):
 
     # Serving
 
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._serving or self._waiting)
+
     def _serve(self) -> None:
         """Answer waiting frames in order, as far as nothing has to be waited for."""
+        transport, connection = self._transport, self._connection
+        if transport is None or connection is None:
+            return
         out: list[Buffer] = []
-        out_size = 0
-        while self._waiting and self._writable and not self._serving:
-            connection = self._connection
-            if connection is None:
-                return
-            answer = self._wire.serve(connection, self._waiting.popleft())
+        unsent = transport.get_write_buffer_size()
+        while self._waiting and self._is_writable and not self._serving:
+            frame = self._waiting.popleft()
+            answer = self._wire.serve(connection, frame)
             if not isinstance(answer, Answer):
-                self._serving = True
-                task = asyncio.create_task(self._finish(answer))
-                self._listener._tasks.add(task)
-                task.add_done_callback(self._listener._tasks.discard)
+                self._serving = _size_of(frame)
+                self._listener.run(self._finish(answer))
                 break
+            self._unanswered -= _size_of(frame)
             out.extend(answer.parts)
-            out_size += answer.size
+            unsent += answer.size
+            self._written += answer.size
             if answer.bad is not None:
+                self._waiting.clear()
+                self._unanswered = 0
                 self._give_up(answer.bad)
-            if out_size >= self._limits.write_high_water:
-                self._write(out)
-                out, out_size = [], 0
+            if unsent > self._limits.write_high_water:
+                transport.writelines(out)
+                out = []
+                unsent = transport.get_write_buffer_size()
         if out:
-            self._write(out)
-        self._update_reading()
+            transport.writelines(out)
+        self._update()
 
     async def _finish(self, awaited: Coroutine[Any, Any, Answer]) -> None:
         """Wait for one answer, then go on with the frames behind it."""
         answer = await awaited
-        self._serving = False
-        if answer.bad is not None:
-            self._give_up(answer.bad)
-        self._write(answer.parts)
+        self._unanswered -= self._serving
+        self._serving = 0
+        transport, connection = self._transport, self._connection
+        if transport is None or connection is None:
+            return
+        if connection.session is not None and self._decoder is not None:
+            self._decoder.max_frame_size = self._limits.max_frame_size
+        transport.writelines(answer.parts)
+        self._written += answer.size
         self._serve()
 
     def _give_up(self, reason: str) -> None:
         """Take nothing more: what the client sends cannot be understood."""
         self._logger.info("connection closed: bad frame", reason=reason)
-        self._ending = True
-        self._waiting.clear()
+        self._decoder = None
+        self._lingers = True
 
-    def _write(self, parts: Sequence[Buffer]) -> None:
-        if self._transport is not None and parts:
-            self._transport.writelines(parts)
-
-    def _update_reading(self) -> None:
+    def _update(self) -> None:
         """Read on only while there is room for what comes; close when all is answered."""
-        transport = self._transport
+        transport, decoder = self._transport, self._decoder
         if transport is None or transport.is_closing():
             return
-        if self._ending and not self._serving and not self._waiting:
+        self._account()
+        if decoder is not None:
+            self._read(
+                transport,
+                wanted=self._is_granted
+                and self._is_writable
+                and len(self._waiting) < self._limits.max_waiting_frames
+                and self._unanswered < self._limits.max_frame_size,
+            )
+        elif self._is_busy:
+            self._read(transport, wanted=False)
+        elif self._is_at_end or not self._lingers:
             transport.close()
+        elif self._ended_at is None:
+            self._end(transport)
+
+    def _account(self) -> None:
+        decoder = self._decoder
+        size = self._unanswered + (0 if decoder is None else decoder.pending_bytes)
+        if size or self._is_holding:
+            self._is_holding = size > 0
+            self._is_granted = self._listener.memory.hold(self, size)
+
+    def _read(self, transport: asyncio.Transport, *, wanted: bool) -> None:
+        if wanted is self._is_reading or self._is_at_end:
             return
-        wants = (
-            self._readable
-            and self._writable
-            and not self._ending
-            and len(self._waiting) < self._limits.max_waiting_frames
-        )
-        if wants is not self._reading:
-            self._reading = wants
-            if wants:
-                self._received_at = self._clock.monotonic()
-                transport.resume_reading()
-            else:
-                transport.pause_reading()
+        self._is_reading = wanted
+        if wanted:
+            self._received_at = self._clock.monotonic()
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+
+    def _end(self, transport: asyncio.Transport) -> None:
+        """End our side of the connection after the last reply; drop what the client still sends."""
+        self._ended_at = self._clock.monotonic()
+        try:
+            transport.write_eof()
+        except OSError:
+            transport.abort()
+        else:
+            self._read(transport, wanted=True)
 
 
-def _address_text(address: tuple[Any, ...] | str | None) -> str:
-    """A socket's address for people."""
-    if isinstance(address, tuple):
-        return join_host_port(address[0], address[1])
-    return address or "unknown"
+def _size_of(frame: Frame) -> int:
+    return HEADER_SIZE + len(frame.body)

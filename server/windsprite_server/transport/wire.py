@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from types import CoroutineType
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from windsprite_protocol.errors import BadFrameError, DecodeError
+from windsprite_protocol.model.groups import SyncConsumerGroup
 from windsprite_protocol.model.messages import Buffer
-from windsprite_protocol.model.outcomes import Evicted, Outcome, Refused
+from windsprite_protocol.model.outcomes import Evicted, Outcome, Refused, Success
 from windsprite_protocol.model.sessions import EvictionReason, LoginAttempt
-from windsprite_protocol.model.system import TransportKind
+from windsprite_protocol.model.system import GetClient, TransportKind
 from windsprite_protocol.v0_11.decoder import Frame
 from windsprite_protocol.v0_11.frames import Operation, RequestHeader, accepts
 from windsprite_protocol.v0_11.serving import Call, InadmissibleError, admit, encode_outcome
@@ -39,13 +40,27 @@ class Answer(NamedTuple):
 
 _IGNORED = Answer((), 0)
 
+# Reads whose bodies nobody can read are answered like those of things that do not exist.
+_UNREADABLE_CLIENT: Final = GetClient(client_id=0)
+_NO_SUCH_THING: Final = Success(None)
+
 
 class Wire:
-    """Serves frames of any transport."""
+    """Serves frames of any transport.
 
-    def __init__(self, dispatcher: Dispatcher, cluster_id: UUID) -> None:
+    Whatever happens, each frame that is not ignored gets exactly one answer: an error that nobody
+    foresaw is logged and answered with the generic error.
+
+    Args:
+        dispatcher: What carries out requests.
+        cluster_id: Told in every reply.
+        max_frame_size: Bytes of the largest reply.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, cluster_id: UUID, max_frame_size: int) -> None:
         self._dispatcher = dispatcher
         self._cluster_id = cluster_id.bytes
+        self._max_frame_size = max_frame_size
 
     def connect(
         self, transport: TransportKind, peer: str, reached_host: str, reached_port: int
@@ -62,7 +77,7 @@ class Wire:
         try:
             call = admit(frame, bound=connection.session is not None)
         except InadmissibleError as error:
-            return self._answer(error.header, error.outcome)
+            return self._answer(connection, error.header, error.outcome)
         except BadFrameError as error:
             return Answer((), 0, bad=str(error))
         return _IGNORED if call is None else self._carry_out(connection, call)
@@ -73,36 +88,64 @@ class Wire:
         try:
             request = call.request()
         except DecodeError as error:
-            return self._answer(call, _refusal_of(call, error))
+            return self._answer(connection, call, self._unreadable(connection, call, error))
+        except Exception as error:
+            return self._answer(connection, call, self._unexpected(connection, call, error))
         if isinstance(request, LoginAttempt):
             return self._login(connection, call, request)
-        outcome = self._dispatcher.dispatch(connection, request)
+        outcome = self._dispatcher.dispatch(connection, request, call.header.request)
         if isinstance(outcome, CoroutineType):
-            return self._answer_later(call, outcome)
-        return self._answer(call, cast("Outcome", outcome))
+            return self._answer_later(connection, call, outcome)
+        return self._answer(connection, call, cast("Outcome", outcome))
 
     def _login(
         self, connection: Connection, call: Call, attempt: LoginAttempt
     ) -> Answer | Coroutine[Any, Any, Answer]:
         if not accepts(attempt.client.protocol_version):
-            return self._answer(call, Evicted(EvictionReason.INCOMPATIBLE_PROTOCOL))
+            return self._answer(connection, call, Evicted(EvictionReason.INCOMPATIBLE_PROTOCOL))
         outcome = self._dispatcher.login(
             connection, call.header.client, attempt, GENERATION.packed_version
         )
-        return self._answer_later(call, outcome)
+        return self._answer_later(connection, call, outcome)
 
-    async def _answer_later(self, call: Call, outcome: Coroutine[Any, Any, Outcome]) -> Answer:
-        return self._answer(call, await outcome)
+    async def _answer_later(
+        self, connection: Connection, call: Call, outcome: Coroutine[Any, Any, Outcome]
+    ) -> Answer:
+        return self._answer(connection, call, await outcome)
 
-    def _answer(self, call: Call | RequestHeader, outcome: Outcome) -> Answer:
-        parts = encode_outcome(
-            call, outcome, commit=self._dispatcher.position, cluster_id=self._cluster_id
-        )
+    def _answer(
+        self, connection: Connection, call: Call | RequestHeader, outcome: Outcome
+    ) -> Answer:
+        try:
+            parts = self._encode(call, outcome)
+        except Exception as error:
+            parts = self._encode(call, self._unexpected(connection, call, error))
         return Answer(parts, sum(map(len, parts)))
 
+    def _encode(self, call: Call | RequestHeader, outcome: Outcome) -> Sequence[Buffer]:
+        return encode_outcome(
+            call,
+            outcome,
+            commit=self._dispatcher.position,
+            cluster_id=self._cluster_id,
+            max_frame_size=self._max_frame_size,
+        )
 
-def _refusal_of(call: Call, error: DecodeError) -> Refused | Evicted:
-    """A login that cannot be read ends in an eviction, everything else in a plain refusal."""
-    if call.header.operation == Operation.REGISTER:
-        return Evicted(EvictionReason.MALFORMED_LOGIN)
-    return Refused(error.code)
+    def _unreadable(self, connection: Connection, call: Call, error: DecodeError) -> Outcome:
+        """What is said to a body that cannot be read (spec 02, 3)."""
+        request_type = call.command.request_type
+        if call.header.operation == Operation.REGISTER:
+            return Evicted(EvictionReason.MALFORMED_LOGIN)
+        if request_type is SyncConsumerGroup:
+            return _NO_SUCH_THING
+        if request_type is GetClient:
+            outcome = self._dispatcher.dispatch(connection, _UNREADABLE_CLIENT, call.header.request)
+            return cast("Outcome", outcome)  # nothing has to be waited for
+        return Refused(error.code)
+
+    def _unexpected(
+        self, connection: Connection, call: Call | RequestHeader, error: Exception
+    ) -> Outcome:
+        command = call.command.name if isinstance(call, Call) else "inadmissible"
+        header = call.header if isinstance(call, Call) else call
+        return self._dispatcher.unexpected(connection, command, header.request, error)
