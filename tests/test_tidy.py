@@ -24,9 +24,11 @@ SOMEBODYS_MACHINE = re.compile(r"(?<![\w.~-])/(home|root|work|Users)/\w")
 
 def texts() -> Iterator[Path]:
     yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != "LICENSE")
+    depth = len(ROOT.parts) + 1
     for part in PARTS:
         for path in (ROOT / part).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts and path.suffix in TEXT_SUFFIXES:
+            is_cache = any(folder.startswith((".", "__")) for folder in path.parent.parts[depth:])
+            if path.is_file() and not is_cache and path.suffix in TEXT_SUFFIXES:
                 yield path
 
 
