@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +46,7 @@ from windsprite_server.log.keys import LogLimits, PartitionKey
 from windsprite_server.log.results import PartitionRecovery, RecoveryReport
 from windsprite_server.log.store import LogStore
 from windsprite_server.metadata.commands import CreateRoot
+from windsprite_server.metadata.effects import Effect, UserDeleted
 from windsprite_server.metadata.queries import live_partitions
 from windsprite_server.metadata.state import State
 from windsprite_server.partitions import Partitions
@@ -158,6 +160,7 @@ class Server:
             advertised_host=None if advertised is None else advertised.host,
             advertised_port=None if advertised is None else advertised.port,
         )
+        sessions = Sessions(identity.generation)
         committer = Committer(
             journal,
             state,
@@ -165,6 +168,7 @@ class Server:
             cluster,
             partitions,
             logger=logger,
+            listener=partial(_end_sessions, sessions),
             position_floor=_highest_incarnation(report.unknown),
             max_waiting=settings.journal.max_waiting_commands,
             snapshot_every=settings.journal.snapshot_every,
@@ -182,7 +186,7 @@ class Server:
             committer=committer,
             partitions=partitions,
             cluster=cluster,
-            sessions=Sessions(identity.generation),
+            sessions=sessions,
             passwords=passwords,
             meter=ProcessMeter(directory.path, clock),
             clock=clock,
@@ -284,10 +288,21 @@ def run(settings: Settings, *, ready_file: Path | None = None) -> int:
 
 
 async def _open_journal(directory: DataDirectory) -> SqliteJournal:
+    # Where there are logs there was a journal: an empty one in its place would forget all of them.
+    # A first start that was cut short may have left an identity and nothing else.
+    create = directory.is_new or not (directory.path / _LOG).exists()
     try:
-        return await SqliteJournal.open(directory.path / _JOURNAL, create=directory.is_new)
+        return await SqliteJournal.open(directory.path / _JOURNAL, create=create)
     except JournalError as error:
         raise _unusable(error) from error
+
+
+def _end_sessions(sessions: Sessions, effect: Effect) -> None:
+    """Log a deleted user out everywhere: its id may come again for somebody else."""
+    if isinstance(effect, UserDeleted):
+        for connection in sessions:
+            if connection.session is not None and connection.session.user_id == effect.user_id:
+                sessions.unbind(connection)
 
 
 async def _recover_state(journal: SqliteJournal) -> State:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.outcomes import NotNow, Rejected
+from windsprite_server.commit import CommitFailedError
 from windsprite_server.handlers.access import user_of
-from windsprite_server.handlers.answers import UnsuccessfulError
+from windsprite_server.handlers.answers import UnsuccessfulError, refused
 from windsprite_server.handlers.services import Services
 from windsprite_server.metadata.commands import Command
 from windsprite_server.session import Connection
@@ -16,9 +18,13 @@ async def commit(services: Services, connection: Connection, command: Command) -
     """Have a command journaled and applied; returns the value of its reply.
 
     Raises:
-        UnsuccessfulError: The state turned it down, or it could not be taken now.
+        UnsuccessfulError: The state turned it down, it could not be taken now, or nobody knows
+            whether it will be there after a restart.
     """
-    committed = await services.committer.execute(command, user_of(connection))
+    try:
+        committed = await services.committer.execute(command, user_of(connection))
+    except CommitFailedError as error:
+        raise refused(ErrorCode.ERROR) from error
     if isinstance(committed, NotNow):
         raise UnsuccessfulError(committed)
     if isinstance(committed.outcome, Rejected):
