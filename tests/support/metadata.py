@@ -269,8 +269,13 @@ _COMMANDS = (
         _names,
         st.sampled_from(["t1", "t2", "t3"]),
         st.sampled_from([0, 1, 10**9, FOREVER - 1, FOREVER]),
+        st.sampled_from([None, 1, 2]),
     ),
     st.builds(c.DeleteToken, _names),
+    st.builds(
+        c.DeleteExpiredTokens,
+        st.lists(st.builds(c.OwnedToken, st.integers(0, 3), _names), max_size=4).map(tuple),
+    ),
     st.builds(
         c.ForgetCondemned,
         st.lists(

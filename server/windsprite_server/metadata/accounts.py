@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -136,7 +137,13 @@ def change_password(state: State, command: commands.ChangePassword, context: Con
 def create_token(state: State, command: commands.CreateToken, context: Context) -> Applied:
     """Create a token of the acting user."""
     user = _require_acting_user(state, context)
-    if command.name in user.tokens or command.token_hash in state.token_owners:
+    over: list[Token] = []
+    if command.limit is not None and len(user.tokens) >= command.limit:
+        over = [token for token in user.tokens.values() if token.has_expired(context.timestamp_us)]
+        if len(user.tokens) - len(over) >= command.limit:
+            raise RejectedError(ErrorCode.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED)
+    kept = _without(user.tokens, over)
+    if command.name in kept or command.token_hash in state.token_owners:
         raise RejectedError(ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)
     expiry = 0
     if command.expiry not in {0, _U64_MAX}:
@@ -144,7 +151,9 @@ def create_token(state: State, command: commands.CreateToken, context: Context) 
     if expiry > _U64_MAX:
         raise RejectedError(ErrorCode.INVALID_PERSONAL_ACCESS_TOKEN_EXPIRY)
     token = Token(command.name, command.token_hash, expiry)
-    state.users[user.id] = replace(user, tokens={**user.tokens, token.name: token})
+    for old in over:
+        del state.token_owners[old.token_hash]
+    state.users[user.id] = replace(user, tokens={**kept, token.name: token})
     state.token_owners[token.token_hash] = (user.id, token.name)
     return Applied(Success(TokenInfo(token.name, token.expiry)))
 
@@ -155,15 +164,36 @@ def delete_token(state: State, command: commands.DeleteToken, context: Context) 
     token = user.tokens.get(command.name)
     if token is None:
         raise RejectedError(ErrorCode.RESOURCE_NOT_FOUND)
-    tokens = {name: other for name, other in user.tokens.items() if name != token.name}
-    state.users[user.id] = replace(user, tokens=tokens)
-    del state.token_owners[token.token_hash]
+    _delete(state, user, token)
+    return Applied()
+
+
+def delete_expired_tokens(
+    state: State, command: commands.DeleteExpiredTokens, context: Context
+) -> Applied:
+    """Delete tokens whose time is over by now."""
+    require_server(context)
+    for owned in command.tokens:
+        user = state.users.get(owned.user_id)
+        token = None if user is None else user.tokens.get(owned.name)
+        if user is not None and token is not None and token.has_expired(context.timestamp_us):
+            _delete(state, user, token)
     return Applied()
 
 
 def _add(state: State, user: User) -> None:
     state.users[user.id] = user
     state.user_ids[user.username] = user.id
+
+
+def _delete(state: State, user: User, token: Token) -> None:
+    state.users[user.id] = replace(user, tokens=_without(user.tokens, [token]))
+    del state.token_owners[token.token_hash]
+
+
+def _without(tokens: Mapping[str, Token], deleted: Collection[Token]) -> Mapping[str, Token]:
+    names = {token.name for token in deleted}
+    return {name: token for name, token in tokens.items() if name not in names}
 
 
 def _require_user(state: State, user: Identifier) -> User:

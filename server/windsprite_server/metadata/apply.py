@@ -67,6 +67,7 @@ _STEPS: Final[Mapping[type[Command], Callable[[State, Any, Context], Applied]]] 
         commands.ChangePassword: accounts.change_password,
         commands.CreateToken: accounts.create_token,
         commands.DeleteToken: accounts.delete_token,
+        commands.DeleteExpiredTokens: accounts.delete_expired_tokens,
         commands.ForgetCondemned: resources.forget_condemned,
     }
 )

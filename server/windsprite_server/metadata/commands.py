@@ -240,11 +240,14 @@ class CreateToken:
         name: Unique among the tokens of the user.
         token_hash: A strong hash of the secret.
         expiry: Lifetime in microseconds; 0 and 2^64-1 mean for ever.
+        limit: How many tokens the user may have, this one included; `None`: any number. Expired
+            ones make room.
     """
 
     name: str
     token_hash: str = field(repr=False)
     expiry: int = 0
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +255,25 @@ class DeleteToken:
     """Delete a personal access token of the acting user."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedToken:
+    """Names a token: its name is unique among the tokens of its owner."""
+
+    user_id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExpiredTokens:
+    """Delete those of these tokens that have expired; unknown ones are ignored.
+
+    Whether they have is decided when the command is applied, so that a token that was made again
+    under the same name meanwhile lives on.
+    """
+
+    tokens: tuple[OwnedToken, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,5 +305,6 @@ Command: TypeAlias = (
     | ChangePassword
     | CreateToken
     | DeleteToken
+    | DeleteExpiredTokens
     | ForgetCondemned
 )

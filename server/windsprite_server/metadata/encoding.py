@@ -46,6 +46,7 @@ COMMAND_TAGS: Final[Mapping[str, type[Command]]] = MappingProxyType(
         "change_password": commands.ChangePassword,
         "create_token": commands.CreateToken,
         "delete_token": commands.DeleteToken,
+        "delete_expired_tokens": commands.DeleteExpiredTokens,
         "forget_condemned": commands.ForgetCondemned,
     }
 )

@@ -107,6 +107,10 @@ class Token:
     token_hash: str = field(repr=False)
     expiry: int
 
+    def has_expired(self, now_us: int) -> bool:
+        """Whether its time is over at this time; the moment of its expiry is no longer in it."""
+        return self.expiry != 0 and self.expiry <= now_us
+
 
 @dataclass(frozen=True, slots=True)
 class User:

@@ -238,6 +238,65 @@ def test_names_of_tokens_are_unique_for_their_owner(machine: Machine) -> None:
     machine.do(c.DeleteToken("t"), alice)
 
 
+def test_no_more_tokens_than_allowed_and_expired_ones_make_room(machine: Machine) -> None:
+    alice = machine.user("alice")
+    for name in ("a", "b", "c"):
+        machine.do(c.CreateToken(name, f"h{name}", limit=3))
+    machine.do(c.CreateToken("a", "of alice", limit=1), alice)
+    # The limit comes before the name.
+    for name in ("a", "d"):
+        code = machine.rejection(c.CreateToken(name, "hd", limit=3))
+        assert code == ErrorCode.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED
+    machine.do(c.CreateToken("d", "hd", 1, limit=4))
+    machine.do(c.CreateToken("e", "he", limit=4))
+    assert list(user_at(machine, 0).tokens) == ["a", "b", "c", "e"]
+    assert find_token(machine.state, "hd") is None
+    assert list(user_at(machine, alice).tokens) == ["a"]
+    machine.do(c.CreateToken("f", "hf"))
+
+
+def test_expired_tokens_take_part_while_there_is_room(machine: Machine) -> None:
+    machine.do(c.CreateToken("a", "ha", 1, limit=2))
+    code = machine.rejection(c.CreateToken("a", "hb", limit=2))
+    assert code == ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS
+    machine.do(c.CreateToken("b", "hb", limit=2))
+    machine.do(c.CreateToken("a", "hc", limit=2))
+    assert list(user_at(machine, 0).tokens) == ["b", "a"]
+
+
+def test_only_what_has_expired_by_now_is_deleted(machine: Machine) -> None:
+    alice = machine.user("alice")
+    # Each command of this machine comes 10 microseconds after the one before.
+    machine.do(c.CreateToken("over", "h1", 1), alice)
+    machine.do(c.CreateToken("just over", "h2", 40), alice)
+    machine.do(c.CreateToken("not yet", "h3", 31), alice)
+    machine.do(c.CreateToken("for ever", "h4"), alice)
+    names = ("over", "just over", "not yet", "for ever", "unknown")
+    expired = c.DeleteExpiredTokens(
+        (*(c.OwnedToken(alice, name) for name in names), c.OwnedToken(9, "over"))
+    )
+    assert machine.rejection(expired, alice) == ErrorCode.UNAUTHORIZED
+    machine.do(expired, None)
+    assert list(user_at(machine, alice).tokens) == ["not yet", "for ever"]
+    assert set(machine.state.token_owners) == {"h3", "h4"}
+
+
+def test_a_token_made_again_under_the_same_name_lives_on(machine: Machine) -> None:
+    machine.do(c.CreateToken("t", "old", 1))
+    late = c.DeleteExpiredTokens((c.OwnedToken(0, "t"),))
+    machine.do(c.DeleteToken("t"))
+    machine.do(c.CreateToken("t", "new", 1_000))
+    machine.do(late, None)
+    assert find_token(machine.state, "new") is not None
+
+
+def test_the_moment_of_its_expiry_is_not_in_the_life_of_a_token() -> None:
+    token = Token("t", "h", 100)
+    assert not token.has_expired(99)
+    assert token.has_expired(100)
+    assert not Token("t", "h", 0).has_expired(FOREVER)
+
+
 def test_nobody_and_the_deleted_own_no_tokens(machine: Machine) -> None:
     for user in (None, 9):
         for command in (c.CreateToken("t", "h"), c.DeleteToken("t")):

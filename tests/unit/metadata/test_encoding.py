@@ -90,9 +90,13 @@ WRITTEN: dict[str, tuple[Command, str]] = {
     ),
     "create_token": (
         c.CreateToken("t", "ab"),
-        '{"name":"t","token_hash":"ab","expiry":0}',
+        '{"name":"t","token_hash":"ab","expiry":0,"limit":null}',
     ),
     "delete_token": (c.DeleteToken("t"), '{"name":"t"}'),
+    "delete_expired_tokens": (
+        c.DeleteExpiredTokens((c.OwnedToken(1, "t"),)),
+        '{"tokens":[{"user_id":1,"name":"t"}]}',
+    ),
     "forget_condemned": (
         c.ForgetCondemned((PartitionPlace(1, 2, 3, 4),)),
         '{"places":[{"stream_id":1,"topic_id":2,"partition_id":3,"incarnation":4}]}',
