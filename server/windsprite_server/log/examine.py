@@ -105,7 +105,8 @@ def examine(
         entries = len(index)
         begin = _begin(Window(fetch, size, BATCH_HEADER.size), index, expected)
         # An entry that had to be dropped says that the segment is not what was synced.
-        if mark is not None and entries == len(index) and _agrees(mark, index, size, expected):
+        has_dropped = len(index) != entries
+        if mark is not None and not has_dropped and _agrees(mark, index, size, expected):
             return Examined(
                 sparse_index=index,
                 index_size=index_size,
@@ -137,18 +138,23 @@ def examine(
                 ending = item
     finally:
         files.close(descriptor)
-    is_changed = mark is not None or len(index) != entries
+    index.drop_from(ending.place.position)
+    end = ending.place
+    if mark is not None and not end.position:
+        # All batches before this segment are gone, but none may be older than they were.
+        end = end._replace(timestamp=max(end.timestamp, mark.last_timestamp))
+    is_changed = mark is not None or has_dropped or len(index) != entries
     return Examined(
         sparse_index=index,
         index_size=0 if is_changed else index_size,
         is_marked=size == 0,
         has_lost_index=trust_index and begin.position == 0 and size > interval,
-        end=ending.place,
+        end=end,
         ending=ending.ending,
         reason=ending.reason,
         gaps=tuple(gaps),
         file_size=size,
-        scanned=size - begin.position,
+        scanned=(end.position if ending.ending is Ending.UNUSED else size) - begin.position,
     )
 
 
@@ -190,7 +196,7 @@ def _begin(window: Window, index: SegmentIndex, expected: Expected) -> Place:
 def _agrees(mark: EndMark, index: SegmentIndex, size: int, expected: Expected) -> bool:
     return (
         mark.size == size
-        and (len(index) > 0 or not size)
+        and (len(index) > 0 if size else mark.next_offset == expected.base_offset)
         and expected.next_base in {None, mark.next_offset}
     )
 

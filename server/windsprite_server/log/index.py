@@ -1,14 +1,20 @@
 """The sparse index of a segment: where to begin looking for an offset or a time.
 
 In memory three flat arrays; on disk beside its segment as `BASE_OFFSET.index`, derived and
-disposable: whoever uses an entry sees in the segment itself whether it is true.
+disposable.
 
     header  magic u64 | base offset u64 | incarnation u64
     entry   offset u64 | timestamp u64 | position u64
 
-An entry tells where the batch with this base offset and append time begins. One whose position has
-the highest bit set is an end mark: up to that position the segment was synced, and the next offset
-and the newest append time were these. All numbers are little-endian.
+An entry tells where the batch with this base offset and append time begins. Whoever uses it sees in
+the segment whether that is true. Two rows whose position has the highest bit set are an end mark:
+
+    mark    next offset u64 | newest timestamp u64 | size u64 + 2^63
+            checksum u64    | 0 u64                | 2^63
+
+The segment was synced when it had this size, and these were its next offset and newest append time.
+The segment can't tell whether that is true, so the mark has a checksum: XXH3 over its first row and
+the base offset, seeded with the incarnation. All numbers are little-endian.
 """
 
 import operator
@@ -18,8 +24,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
+from xxhash import xxh3_64_intdigest
+
 ENTRY: Final = struct.Struct("<QQQ")
 HEADER_SIZE: Final = ENTRY.size
+END_MARK_SIZE: Final = 2 * ENTRY.size
 # The last character is the version of this format.
 _MAGIC: Final = int.from_bytes(b"wsindex1", "little")
 _END_MARK: Final = 1 << 63
@@ -131,9 +140,8 @@ class SegmentIndex:
         mixed = array("Q", data[HEADER_SIZE : HEADER_SIZE + whole])
         if sys.byteorder == "big":
             mixed.byteswap()
-        end = None
-        if mixed and mixed[-1] & _END_MARK:
-            end = EndMark(mixed[-3], mixed[-2], mixed[-1] ^ _END_MARK)
+        rows = data[HEADER_SIZE : HEADER_SIZE + whole]
+        end = _decode_end_mark(rows[-END_MARK_SIZE:], base_offset, incarnation)
         index = cls(interval)
         index._offsets, index._timestamps, index._positions = mixed[0::3], mixed[1::3], mixed[2::3]
         if any(position & _END_MARK for position in index._positions):
@@ -160,6 +168,20 @@ def encode_header(base_offset: int, incarnation: int) -> bytes:
     return ENTRY.pack(_MAGIC, base_offset, incarnation)
 
 
-def encode_end_mark(mark: EndMark) -> bytes:
-    """The entry that says how far a segment was synced."""
-    return ENTRY.pack(mark.next_offset, mark.last_timestamp, mark.size | _END_MARK)
+def encode_end_mark(mark: EndMark, base_offset: int, incarnation: int) -> bytes:
+    """The rows that say how far a segment was synced."""
+    row = ENTRY.pack(mark.next_offset, mark.last_timestamp, mark.size | _END_MARK)
+    return row + ENTRY.pack(_checksum(row, base_offset, incarnation), 0, _END_MARK)
+
+
+def _decode_end_mark(rows: bytes, base_offset: int, incarnation: int) -> EndMark | None:
+    if len(rows) != END_MARK_SIZE:
+        return None
+    row = rows[: ENTRY.size]
+    next_offset, last_timestamp, size = ENTRY.unpack(row)
+    mark = EndMark(next_offset, last_timestamp, size & ~_END_MARK)
+    return mark if rows == encode_end_mark(mark, base_offset, incarnation) else None
+
+
+def _checksum(row: bytes, base_offset: int, incarnation: int) -> int:
+    return xxh3_64_intdigest(row + base_offset.to_bytes(8, "little"), incarnation)

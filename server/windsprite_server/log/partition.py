@@ -198,6 +198,8 @@ class PartitionLog:
         try:
             if not active.size:
                 self._begin_file(active)
+                if self.options.preallocate_segments:
+                    active.reserve(self.options.segment_size)
             active.append(batch, count, timestamp)
         except OSError as error:
             message = f"the batch can't be written now: {error.strerror}"
@@ -387,9 +389,7 @@ class PartitionLog:
         ]
 
     def _begin_file(self, segment: Segment) -> None:
-        options = self.options
-        reserve = options.segment_size if options.preallocate_segments else 0
-        if segment.ensure_file(reserve):
+        if segment.ensure_file():
             self._has_new_entries = True
 
     def _begin_segment(self) -> None:
@@ -539,11 +539,14 @@ class PartitionLog:
     async def _remove_oldest(self, count: int) -> int:
         if count:
             # The name of the active segment's file is what keeps the offsets going.
+            active = self._active
             try:
-                self._begin_file(self._active)
+                self._begin_file(active)
             except OSError as error:
                 message = f"segments can't be removed now: {error.strerror}"
                 raise LogUnavailableError(message) from error
+            if not active.size:
+                active.remember_time(self.last_timestamp)
             removed = self._segments[:count]
             del self._segments[:count]
             self.first_offset = self._segments[0].base_offset
@@ -558,12 +561,14 @@ class PartitionLog:
 
     async def _delete_condemned(self) -> None:
         """Deletes the files of removed segments, oldest first; what fails is tried next time."""
-        files, directory = self._context.files, self._directory
+        files, directory, active = self._context.files, self._directory, self._active
         async with self._removing:
             condemned = self._condemned[:]
             deleted: list[Segment] = []
 
             def work() -> None:
+                with contextlib.suppress(OSError):
+                    active.sync_index()
                 files.sync_directory(directory)
                 for segment in condemned:
                     for path in (segment.index_path, segment.path):

@@ -277,6 +277,8 @@ class _PartReader:
         header = plausible_header(self._window, place, self._partition_id)
         if header.base_offset > place.offset:
             raise Unsound("offsets are missing")
+        if place.position + header.batch_length > self._part.size:
+            raise Unsound("a batch runs past the end of the segment")
         return header
 
     def seek(self, begin: Place, offset: int) -> Place | Gap:

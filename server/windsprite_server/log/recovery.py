@@ -181,9 +181,11 @@ class _Recovery:
         if not found.is_marked:
             self._is_marked = False
             segment.is_unsynced = True
-            # Readers will see all of it, so it must not get lost any more.
-            if self._options.durability is Durability.PERSISTED:
-                self._sync(segment, with_mark=False)
+            # Readers will see all of it, so it must not get lost any more; and a segment that is
+            # full is sealed with this.
+            is_full = segment.size >= self._options.segment_size
+            if is_full or self._options.durability is Durability.PERSISTED:
+                self._sync(segment, with_mark=is_full)
 
     def _cut(self, segment: Segment, found: Examined) -> None:
         length = found.file_size - segment.size

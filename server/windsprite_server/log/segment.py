@@ -27,14 +27,14 @@ class SegmentSync(NamedTuple):
         file: Its file, pinned.
         cut_to: The size to cut reserved space to; `None`: leave it.
         mark: The end mark to write after the sync.
-        index_file: Where to write it, pinned.
+        index_file: Where to write it, pinned; `None`: don't.
         index_position: Where in that file.
     """
 
     segment: "Segment"
     file: OpenFile
     cut_to: int | None
-    mark: EndMark | None
+    mark: bytes
     index_file: OpenFile | None
     index_position: int
 
@@ -115,26 +115,29 @@ class Segment:
         self.last_timestamp = timestamp
         self.is_unsynced = True
 
-    def ensure_file(self, reserve: int = 0) -> bool:
+    def ensure_file(self) -> bool:
         """Make the file if there is none yet; tell whether it was made.
-
-        Args:
-            reserve: Bytes of disk space to reserve, if the file system lets us.
 
         Raises:
             OSError: It can't be made.
         """
         if self.size or self._file is not None:
             return False
-        descriptor = self._writable_file().descriptor
-        if reserve:
-            try:
-                self._files.allocate(descriptor, reserve)
-                self._is_reserved = True
-            except OSError:
-                # Reserving only helps the disk's layout; what came of it is cut off again.
-                self._must_cut = True
+        self._writable_file()
         return True
+
+    def remember_time(self, timestamp: int) -> None:
+        """Note the append time of the batch before this empty segment, which is to be removed."""
+        self._write_index(self._end_mark(timestamp))
+
+    def reserve(self, size: int) -> None:
+        """Reserve disk space for the segment before its first batch, if the file system lets us."""
+        try:
+            self._files.allocate(self._writable_file().descriptor, size)
+            self._is_reserved = True
+        except OSError:
+            # It only helps the layout on the disk. What came of it is cut off again.
+            self._must_cut = True
 
     def file_for_reading(self) -> OpenFile:
         """The open file.
@@ -161,13 +164,11 @@ class Segment:
         file = self._writable_file()
         file.pins += 1
         self.is_unsynced = False
-        mark, index_file = None, None
-        if with_mark:
-            mark = EndMark(self.next_offset, self.last_timestamp, self.size)
-            index_file = self._writable_index()
-            if index_file is not None:
-                index_file.pins += 1
+        index_file = self._writable_index() if with_mark else None
+        if index_file is not None:
+            index_file.pins += 1
         cut_to = self.size if with_mark and self._is_reserved else None
+        mark = self._end_mark(self.last_timestamp)
         return SegmentSync(self, file, cut_to, mark, index_file, self._index_size)
 
     def run_sync(self, task: SegmentSync) -> None:
@@ -180,20 +181,31 @@ class Segment:
         if task.cut_to is not None:
             self._files.truncate(descriptor, task.cut_to)
         self._files.sync(descriptor)
-        if task.mark is not None and task.index_file is not None:
+        if task.index_file is not None:
             try:
-                mark = encode_end_mark(task.mark)
-                self._files.write(task.index_file.descriptor, mark, task.index_position)
+                self._files.write(task.index_file.descriptor, task.mark, task.index_position)
             except OSError:
                 # Without its mark the segment is scanned at the next start, that is all.
                 return
+
+    def sync_index(self) -> None:
+        """Make the index file durable, in a thread.
+
+        Raises:
+            OSError: There is none, or the disk failed.
+        """
+        descriptor = self._files.open(self.index_path, os.O_RDONLY)
+        try:
+            self._files.sync(descriptor)
+        finally:
+            self._files.close(descriptor)
 
     def end_sync(self, task: SegmentSync) -> None:
         """Let go of the files of a sync that has ended, on the loop."""
         self._descriptors.release(task.file)
         if task.index_file is not None:
             self._descriptors.release(task.index_file)
-            self._index_size = task.index_position + ENTRY.size
+            self._index_size = task.index_position + len(task.mark)
 
     def close_files(self) -> None:
         """Close what is open, as soon as no thread needs it."""
@@ -221,20 +233,24 @@ class Segment:
         self.index = index
         self._index_size = index_size
         if index_size == 0 and len(index):
-            self._write_index(b"")
+            self._write_index(index.encode())
+
+    def _end_mark(self, timestamp: int) -> bytes:
+        mark = EndMark(self.next_offset, timestamp, self.size)
+        return encode_end_mark(mark, self.base_offset, self._incarnation)
 
     def _note(self, timestamp: int) -> None:
         index = self.index
         if index is not None and index.add(self.next_offset, timestamp, self.size):
-            self._write_index(ENTRY.pack(self.next_offset, timestamp, self.size))
+            entry = ENTRY.pack(self.next_offset, timestamp, self.size)
+            self._write_index(entry if self._index_size else index.encode())
 
-    def _write_index(self, entry: bytes) -> None:
+    def _write_index(self, data: bytes) -> None:
         file = self._writable_index()
-        if file is None or self.index is None:
+        if file is None:
             return
-        data = entry
         if not self._index_size:
-            data = encode_header(self.base_offset, self._incarnation) + self.index.encode()
+            data = encode_header(self.base_offset, self._incarnation) + data
         try:
             if self._files.write(file.descriptor, data, self._index_size) == len(data):
                 self._index_size += len(data)
