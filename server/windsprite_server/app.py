@@ -18,6 +18,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from windsprite_protocol.model.cluster import NodeIdentity
 from windsprite_server.cluster.single import SingleNode
@@ -28,6 +29,7 @@ from windsprite_server.core.data_directory import (
     DamagedDirectoryError,
     DataDirectory,
     DataDirectoryError,
+    Identity,
     NewerFormatError,
     open_data_directory,
 )
@@ -52,6 +54,7 @@ from windsprite_server.metadata.state import State
 from windsprite_server.partitions import Partitions
 from windsprite_server.session import Sessions
 from windsprite_server.settings import Settings
+from windsprite_server.token_cleaner import TokenCleaner
 from windsprite_server.transport.tcp import TcpLimits, TcpListener
 from windsprite_server.transport.wire import Wire
 
@@ -146,20 +149,7 @@ class Server:
         )
         _tell_recovery(report, logger)
 
-        advertised = settings.node.advertised_address
-        cluster = SingleNode(
-            cluster_id=identity.cluster_id,
-            cluster_name=settings.cluster.name,
-            node_name=settings.node.name,
-            identity=NodeIdentity(
-                node_id=settings.node.id,
-                generation=identity.generation,
-                instance_id=self._ids.uuid(),
-                zone=settings.node.zone,
-            ),
-            advertised_host=None if advertised is None else advertised.host,
-            advertised_port=None if advertised is None else advertised.port,
-        )
+        cluster = _single_node(settings, identity, self._ids.uuid())
         sessions = Sessions(identity.generation)
         committer = Committer(
             journal,
@@ -181,6 +171,14 @@ class Server:
         self._closers.append(passwords.close)
         await self._create_root(state, committer, passwords, directory)
 
+        tokens = settings.personal_access_token
+        if tokens.cleaner.enabled:
+            cleaner = TokenCleaner(
+                state, committer, clock, logger, interval=tokens.cleaner.interval
+            )
+            cleaner.start()
+            self._closers.append(cleaner.stop)
+
         services = Services(
             state=state,
             committer=committer,
@@ -190,8 +188,10 @@ class Server:
             passwords=passwords,
             meter=ProcessMeter(directory.path, clock),
             clock=clock,
+            ids=self._ids,
             server_version=version("windsprite"),
             max_reply_body=limits.max_frame_size - _HEADER_BYTES,
+            max_tokens_per_user=tokens.max_tokens_per_user,
         )
         dispatcher = Dispatcher(services, self._handlers, logger)
         wire = Wire(dispatcher, identity.cluster_id, limits.max_frame_size)
@@ -303,6 +303,23 @@ def _end_sessions(sessions: Sessions, effect: Effect) -> None:
         for connection in sessions:
             if connection.session is not None and connection.session.user_id == effect.user_id:
                 sessions.unbind(connection)
+
+
+def _single_node(settings: Settings, identity: Identity, instance_id: UUID) -> SingleNode:
+    advertised = settings.node.advertised_address
+    return SingleNode(
+        cluster_id=identity.cluster_id,
+        cluster_name=settings.cluster.name,
+        node_name=settings.node.name,
+        identity=NodeIdentity(
+            node_id=settings.node.id,
+            generation=identity.generation,
+            instance_id=instance_id,
+            zone=settings.node.zone,
+        ),
+        advertised_host=None if advertised is None else advertised.host,
+        advertised_port=None if advertised is None else advertised.port,
+    )
 
 
 async def _recover_state(journal: SqliteJournal) -> State:

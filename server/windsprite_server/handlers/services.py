@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from windsprite_server.cluster import Cluster
 from windsprite_server.commit import Committer
 from windsprite_server.core.clock import Clock
+from windsprite_server.core.ids import Ids
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
 from windsprite_server.metadata.state import State
@@ -27,8 +28,10 @@ class Services:
         passwords: To verify and hash them.
         meter: Figures of the process.
         clock: Time.
+        ids: Randomness, for secrets that clients are given.
         server_version: Of this software, as clients are told.
         max_reply_body: Bytes of the largest body that a client takes in one reply.
+        max_tokens_per_user: Personal access tokens that a user may have.
         turns: Whose turn it is among the partitions of a topic, by stream id and topic id.
     """
 
@@ -40,6 +43,8 @@ class Services:
     passwords: Passwords
     meter: ProcessMeter
     clock: Clock
+    ids: Ids
     server_version: str
     max_reply_body: int
+    max_tokens_per_user: int
     turns: dict[tuple[int, int], int] = field(default_factory=dict)

@@ -16,12 +16,12 @@ from windsprite_protocol.model.users import UserStatus
 from windsprite_server.core.passwords import TooManyLoginsError
 from windsprite_server.handlers.answers import evicted, not_now
 from windsprite_server.handlers.services import Services
+from windsprite_server.handlers.users import PASSWORD_BYTES
 from windsprite_server.metadata.queries import find_token, find_user, hash_token
 from windsprite_server.metadata.state import User
 from windsprite_server.session import Connection, SessionConflictError
 
 _USERNAME_BYTES: Final = range(3, 51)
-_PASSWORD_BYTES: Final = range(3, 101)
 
 
 async def login(
@@ -70,7 +70,7 @@ async def _by_password(services: Services, request: Login) -> User | None:
     """The user with this name and password; `None` does not tell what was wrong."""
     if len(request.username.encode()) not in _USERNAME_BYTES:
         return None
-    if len(request.password.encode()) not in _PASSWORD_BYTES:
+    if len(request.password.encode()) not in PASSWORD_BYTES:
         return None
     user = find_user(services.state, request.username)
     password_hash = None if user is None else user.password_hash
@@ -90,7 +90,7 @@ def _by_token(services: Services, request: LoginWithToken) -> User:
     if found is None:
         raise evicted(EvictionReason.INVALID_TOKEN)
     user, token = found
-    if token.expiry and token.expiry <= services.clock.now_us():
+    if token.has_expired(services.clock.now_us()):
         raise evicted(EvictionReason.INVALID_TOKEN)
     if user.status != UserStatus.ACTIVE:
         raise evicted(EvictionReason.USER_INACTIVE)

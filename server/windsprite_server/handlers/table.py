@@ -12,8 +12,19 @@ from windsprite_protocol.model import offsets as offsets_model
 from windsprite_protocol.model import sessions as sessions_model
 from windsprite_protocol.model import streams as streams_model
 from windsprite_protocol.model import system as system_model
+from windsprite_protocol.model import tokens as tokens_model
 from windsprite_protocol.model import topics as topics_model
-from windsprite_server.handlers import messages, offsets, sessions, streams, system, topics
+from windsprite_protocol.model import users as users_model
+from windsprite_server.handlers import (
+    messages,
+    offsets,
+    sessions,
+    streams,
+    system,
+    tokens,
+    topics,
+    users,
+)
 from windsprite_server.handlers.dispatcher import Handler
 
 HANDLERS: Final[Mapping[type[Any], Handler]] = MappingProxyType(
@@ -26,6 +37,16 @@ HANDLERS: Final[Mapping[type[Any], Handler]] = MappingProxyType(
         system_model.DescribeOptions: system.describe_options,
         cluster_model.GetClusterMetadata: system.get_cluster_metadata,
         sessions_model.Logout: sessions.logout,
+        users_model.GetUser: users.get_user,
+        users_model.GetUsers: users.get_users,
+        users_model.CreateUser: users.create_user,
+        users_model.UpdateUser: users.update_user,
+        users_model.DeleteUser: users.delete_user,
+        users_model.UpdatePermissions: users.update_permissions,
+        users_model.ChangePassword: users.change_password,
+        tokens_model.GetTokens: tokens.get_tokens,
+        tokens_model.CreateToken: tokens.create_token,
+        tokens_model.DeleteToken: tokens.delete_token,
         streams_model.GetStream: streams.get_stream,
         streams_model.GetStreams: streams.get_streams,
         streams_model.CreateStream: streams.create_stream,

@@ -311,6 +311,27 @@ class Limits(Section):
         return self
 
 
+class TokenCleaner(Section):
+    """Deletes personal access tokens that have expired; nobody can log in with them anyway."""
+
+    enabled: bool = Field(default=True, description="Whether expired tokens are deleted.")
+    interval: Duration = Field(
+        default=60, ge=0.1, description="The time from one look at all tokens to the next."
+    )
+
+
+class PersonalAccessToken(Section):
+    """Personal access tokens, which programs log in with."""
+
+    max_tokens_per_user: int = Field(
+        default=100,
+        ge=0,
+        le=10_000,
+        description="Tokens that a user may have at a time; expired ones make room for new ones.",
+    )
+    cleaner: TokenCleaner = Field(default=TokenCleaner())
+
+
 class Storage(Section):
     """Partitions on disk and in memory."""
 
@@ -400,6 +421,7 @@ class Settings(BaseSettings):
     node: Node = Field(default_factory=Node)
     root: Root = Field(default=Root())
     limits: Limits = Field(default=Limits())
+    personal_access_token: PersonalAccessToken = Field(default=PersonalAccessToken())
     storage: Storage = Field(default=Storage())
     journal: Journal = Field(default=Journal())
     log: Log = Field(default=Log())

@@ -1,0 +1,62 @@
+"""The whole server in the process of a test, with a log and a clock that the test can look at."""
+
+import io
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from support.raw_client import RawClient
+from windsprite_server.app import Running, Server
+from windsprite_server.core.clock import Clock, SystemClock
+from windsprite_server.core.log_setup import make_logger
+from windsprite_server.settings import Settings
+
+
+class RealServer:
+    """A started server.
+
+    Attributes:
+        host: Where it listens.
+        port: Where it listens.
+    """
+
+    def __init__(self, running: Running, log: io.StringIO) -> None:
+        self.host = running.tcp_address.host
+        self.port = running.tcp_address.port
+        self._log = log
+
+    @property
+    def output(self) -> str:
+        """All that was logged."""
+        return self._log.getvalue()
+
+    def events(self, text: str = "") -> list[dict[str, Any]]:
+        """What was logged, line by line."""
+        events = [json.loads(line) for line in self.output.splitlines()]
+        return [event for event in events if text in event["event"]]
+
+    @asynccontextmanager
+    async def client(self, username: str = "", password: str = "") -> AsyncIterator[RawClient]:
+        """A connection, logged in if there is a name."""
+        async with RawClient(self.host, self.port) as client:
+            if username:
+                await client.log_in(username, password)
+            yield client
+
+
+@asynccontextmanager
+async def real_server(
+    folder: Path, *, clock: Clock | None = None, settings: Mapping[str, Any] | None = None
+) -> AsyncIterator[RealServer]:
+    """A server on a free port, with its data in `folder`, that logs all it has to say."""
+    log = io.StringIO()
+    logger = make_logger(log_format="json", level="debug", stream=log, clock=clock or SystemClock())
+    values = {"data_dir": folder, "tcp": {"address": "127.0.0.1:0"}, **(settings or {})}
+    server = Server(Settings(**values), logger, clock=clock)
+    running = await server.start()
+    try:
+        yield RealServer(running, log)
+    finally:
+        await server.stop()
