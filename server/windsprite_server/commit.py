@@ -27,12 +27,18 @@ from windsprite_server.core.log_setup import Logger
 from windsprite_server.journal import Entry, Journal, JournalError, JournalProblem, Snapshot
 from windsprite_server.metadata import snapshot
 from windsprite_server.metadata.apply import apply
-from windsprite_server.metadata.commands import Command, ForgetCondemned, PartitionPlace
+from windsprite_server.metadata.commands import (
+    Command,
+    DeleteUser,
+    ForgetCondemned,
+    PartitionPlace,
+)
 from windsprite_server.metadata.effects import (
     Context,
     Effect,
     PartitionCondemned,
     PartitionOpened,
+    UserDeleted,
 )
 from windsprite_server.metadata.encoding import EncodingError, decode, encode
 from windsprite_server.metadata.state import State, Topic
@@ -281,10 +287,17 @@ class Committer:
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
-                group = [
-                    self._waiting.popleft() for _ in range(min(self._max_group, len(self._waiting)))
-                ]
-                await self._handle(group)
+                await self._handle(self._next_group())
+
+    def _next_group(self) -> list[_Waiting]:
+        """The commands to be written next; one that deletes a user is the last of its group."""
+        group: list[_Waiting] = []
+        while self._waiting and len(group) < self._max_group:
+            waiting = self._waiting.popleft()
+            group.append(waiting)
+            if isinstance(waiting.command, DeleteUser):
+                break
+        return group
 
     async def _handle(self, group: list[_Waiting]) -> None:
         if self._failure is not None or not self._cluster.may_write():
@@ -336,8 +349,15 @@ class Committer:
             elif isinstance(effect, PartitionCondemned):
                 self._unopened.pop(effect.place, None)
                 self._untidy.set()
+            elif isinstance(effect, UserDeleted):
+                self._turn_away(effect.user_id)
             if self._listener is not None:
                 self._listener(effect)
+
+    def _turn_away(self, user_id: int) -> None:
+        """Forget what a deleted user still wanted: its id may come again, for somebody else."""
+        _tell_all([each for each in self._waiting if each.user_id == user_id], _NOT_NOW)
+        self._waiting = deque(each for each in self._waiting if each.user_id != user_id)
 
     async def _open(self, place: PartitionPlace, topic: Topic) -> bool:
         try:

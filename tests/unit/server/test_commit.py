@@ -180,6 +180,30 @@ async def test_every_effect_is_told_in_order(tmp_path: Path) -> None:
         assert [type(effect) for effect in node.effects] == [PartitionOpened, UserDeleted]
 
 
+async def test_a_deleted_user_acts_no_more_under_an_id_that_came_again(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await node.do(c.CreateRoot("iggy", "h"))
+        await node.do(c.CreateUser("alice", "h", 1))
+        await node.do(c.CreateUser("carol", "h", 1))
+        # All of these wait at the same time.
+        answers = await asyncio.gather(
+            node.committer.execute(c.CreateToken("before", "t1"), 1),
+            node.committer.execute(c.DeleteUser("alice"), 0),
+            node.committer.execute(c.CreateUser("bob", "h", 1), 0),
+            node.committer.execute(c.CreateToken("after", "t2"), 1),
+            node.committer.execute(c.CreateToken("carol's", "t3"), 2),
+        )
+        assert answers[3] == NOT_NOW
+        for answer in (*answers[:3], answers[4]):
+            assert isinstance(answer, Committed)
+            assert isinstance(answer.outcome, Success)
+        assert node.state.user_ids["bob"] == 1
+        assert set(node.state.token_owners) == {"t3"}
+        await node.do(c.CreateToken("bob's", "t4"), 1)
+        before = image(node.state)
+    assert image(await journaled(tmp_path)) == before
+
+
 async def test_a_text_that_is_no_unicode_is_the_callers_fault(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         with pytest.raises(EncodingError):
