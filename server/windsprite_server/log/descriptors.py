@@ -69,6 +69,8 @@ class Descriptors:
         file.pins -= 1
         if file.is_given_up:
             self.close(file)
+        elif len(self._queue) > self._limit:
+            self._close_one()
 
     def close_all(self) -> None:
         """Close every file, pinned or not."""

@@ -88,7 +88,7 @@ def examine(
         expected: What it should be.
         interval: Bytes between index entries.
         trust_index: Whether to believe the index where the segment agrees with its last entry.
-        progress: Called with the position reached, after each batch.
+        progress: Called after each batch with the bytes looked at since the call before.
 
     Raises:
         OSError: The disk failed.
@@ -120,6 +120,7 @@ def examine(
                 scanned=0,
             )
         gaps: list[Gap] = []
+        reached = begin.position
         ending = End(begin, Ending.CLEAN, "")
         for item in scan(
             Window(fetch, size),
@@ -131,7 +132,8 @@ def examine(
                 header = item.header
                 index.add(header.base_offset, header.base_timestamp, item.position)
                 if progress is not None:
-                    progress(item.position + header.batch_length)
+                    progress(item.position + header.batch_length - reached)
+                    reached = item.position + header.batch_length
             elif isinstance(item, Gap):
                 gaps.append(item)
             else:

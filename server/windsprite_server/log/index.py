@@ -28,6 +28,8 @@ from xxhash import xxh3_64_intdigest
 
 ENTRY: Final = struct.Struct("<QQQ")
 HEADER_SIZE: Final = ENTRY.size
+DEFAULT_INTERVAL: Final = 64 * 1024
+"""Bytes of a segment between two entries."""
 END_MARK_SIZE: Final = 2 * ENTRY.size
 # The last character is the version of this format.
 _MAGIC: Final = int.from_bytes(b"wsindex1", "little")

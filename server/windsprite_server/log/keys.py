@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from windsprite_server.log.index import DEFAULT_INTERVAL
+
 _NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)\.(\d+)", re.ASCII)
 
 
@@ -84,7 +86,7 @@ class LogLimits:
     """
 
     tail_bytes: int = 256 * 1024 * 1024
-    index_interval: int = 64 * 1024
+    index_interval: int = DEFAULT_INTERVAL
     consumer_offsets: int = 4096
     descriptors: int = 4096
     loaded_indexes: int = 256

@@ -1,10 +1,11 @@
 """A crash after each single change of the file system loses nothing that was acknowledged."""
 
 import asyncio
+import contextlib
 
 import pytest
-from support.log import KEY, NOW, Harness, MemoryFiles, append, read, read_all
 
+from support.log import KEY, NOW, Harness, MemoryFiles, append, read, read_all
 from windsprite_server.log.errors import LogError
 from windsprite_server.log.keys import Durability, LogLimits, PartitionKey, PartitionOptions
 
@@ -71,10 +72,8 @@ async def crash_at(durability: Durability, change: int, *, power: bool) -> bool:
     assert isinstance(files, MemoryFiles)
     harness.open()
     files.crash_before(change)
-    try:
+    with contextlib.suppress(LogError):
         await live(harness, history)
-    except LogError:
-        pass
     is_reached = files.is_dead
     await harness.stop()
     files.crash(power=power)

@@ -1,6 +1,7 @@
 """What is found at start: whole logs, torn ends, damage, lost and foreign indexes."""
 
 import pytest
+
 from support.log import (
     KEY,
     NOW,
@@ -14,7 +15,7 @@ from support.log import (
     read,
     read_all,
 )
-
+from windsprite_protocol.batches import stamp_batch
 from windsprite_server.log.keys import Durability, LogLimits, PartitionOptions
 
 FIRST = f"{0:020}.log"
@@ -202,8 +203,6 @@ async def test_a_batch_inside_of_a_torn_message_is_no_batch() -> None:
     log = harness.open()
     append(log, b"honest")
     # A producer that knows what the server will stamp, and a write that is cut behind it.
-    from windsprite_protocol.batches import stamp_batch
-
     stamp_batch(forged, partition_id=3, base_offset=2, base_timestamp=NOW + 9)
     append(log, b"!" * 100 + bytes(forged) + b"!" * 1000)
     await harness.stop()
@@ -298,7 +297,7 @@ async def test_a_persisted_log_is_synced_before_readers_see_it_again() -> None:
 
 
 async def test_a_read_only_disk_can_be_read() -> None:
-    harness, positions = await closed_log(is_killed=True)
+    harness, _ = await closed_log(is_killed=True)
     files = harness.files
     assert isinstance(files, MemoryFiles)
     del content(harness)[-10:]
