@@ -1,0 +1,237 @@
+"""A client that shows what friendly ones hide: headers, channels and bodies of answers."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from windsprite_protocol.model.messages import Buffer
+from windsprite_protocol.model.sessions import ClientVersion, LoggedIn, Login
+from windsprite_protocol.v0_11.calling import decode_reply, encode_request
+from windsprite_protocol.v0_11.decoder import Frame, FrameDecoder
+from windsprite_protocol.v0_11.frames import (
+    HEADER_SIZE,
+    PROTOCOL_VERSION,
+    EvictionHeader,
+    FrameKind,
+    Operation,
+    ReplyHeader,
+    RequestHeader,
+    is_framed,
+    pack_request,
+    unpack_eviction,
+    unpack_reply,
+)
+from windsprite_protocol.v0_11.table import GENERATION
+
+VERSION = ClientVersion(PROTOCOL_VERSION, "wire-client", "1.0")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an answer says, and which way it travels (spec 01, 3.4).
+
+    Attributes:
+        channel: `success`, `status`, `result` or `eviction`.
+        code: The error code or the reason; 0 for a success.
+        payload: The body without its result section.
+    """
+
+    channel: str
+    code: int = 0
+    payload: bytes = b""
+
+
+def success(payload: bytes = b"") -> Told:
+    return Told("success", 0, payload)
+
+
+def status(code: int) -> Told:
+    return Told("status", code)
+
+
+def result(code: int) -> Told:
+    return Told("result", code)
+
+
+def evicted(reason: int) -> Told:
+    return Told("eviction", reason)
+
+
+class Answer:
+    """A frame as it came from the server; nothing in it was checked."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.header: ReplyHeader = unpack_reply(frame.header)
+        self.body = bytes(frame.body)
+
+    @property
+    def data(self) -> bytes:
+        """All bytes of the frame."""
+        return self.frame.header + self.body
+
+    @property
+    def eviction(self) -> EvictionHeader:
+        """The header, read as that of an eviction."""
+        return unpack_eviction(self.frame.header)
+
+    @property
+    def told(self) -> Told:
+        """What it says; fails if it breaks the rules of its channel."""
+        header, body = self.header, self.body
+        assert header.size == HEADER_SIZE + len(body)
+        if header.kind == FrameKind.EVICTION:
+            assert body == b""
+            return evicted(self.eviction.reason)
+        assert header.kind == FrameKind.REPLY
+        if header.status:
+            assert body == b""
+            return status(header.status)
+        if not is_framed(header.operation) and header.operation != Operation.REGISTER:
+            return success(body)
+        if body[:4] == bytes(4):
+            return success(body[4:])
+        assert (len(body), body[:8]) == (12, b"\x01" + bytes(7))
+        return result(int.from_bytes(body[8:], "little"))
+
+
+class WireClient:
+    """One connection. It does nothing by itself: no login, no ping, no second attempt.
+
+    Attributes:
+        client: The 16 bytes that the next request names as its client.
+        session: From the login; 0 before.
+        next_request: The number of the next request that is counted (spec 01, 6.3).
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._decoder = FrameDecoder()
+        self._frames: list[Frame] = []
+        self.client = uuid4().bytes
+        self.session = 0
+        self.next_request = 1
+
+    async def send(self, *parts: Buffer) -> None:
+        self._writer.writelines(parts)
+        await self._writer.drain()
+
+    async def receive(self, seconds: float = 10) -> Answer:
+        """The next frame.
+
+        Raises:
+            EOFError: The server closed the connection.
+            TimeoutError: It said nothing.
+        """
+        async with asyncio.timeout(seconds):
+            while not self._frames:
+                data = await self._reader.read(1 << 20)
+                if not data:
+                    raise EOFError
+                self._frames = self._decoder.feed(data)
+        return Answer(self._frames.pop(0))
+
+    # --- Requests as bytes -------------------------------------------------------------------
+
+    def frame(
+        self, operation: int, body: Buffer = b"", *, code: int = 0, **fields: Any
+    ) -> list[Buffer]:
+        """A request built by hand.
+
+        Args:
+            operation: How the command travels.
+            body: Its body.
+            code: Which command it is, where the operation does not say it.
+            fields: Of the header, to be set to something else than what belongs there.
+        """
+        header = RequestHeader(
+            size=HEADER_SIZE + len(body),
+            client=self.client,
+            request=self._number(operation),
+            operation=operation,
+            session=0 if operation == Operation.REGISTER else self.session,
+            code=code,
+        )
+        return [pack_request(header._replace(**fields)), body]
+
+    async def ask(self, operation: int, body: Buffer = b"", **fields: Any) -> Answer:
+        """The answer to a request built by hand, as `frame` does it."""
+        await self.send(*self.frame(operation, body, **fields))
+        return await self.receive()
+
+    async def ask_code(self, code: int, body: Buffer = b"") -> Answer:
+        """The answer to a command named by its code, sent the way that it travels."""
+        command = GENERATION.by_code(code)
+        if command is None or command.operation == Operation.NON_REPLICATED:
+            return await self.ask(Operation.NON_REPLICATED, body, code=code)
+        return await self.ask(command.operation, body)
+
+    # --- Requests as values ------------------------------------------------------------------
+
+    def encode(self, request: Any) -> list[Buffer]:
+        command = GENERATION.of(type(request))
+        return encode_request(
+            command,
+            request,
+            client=self.client,
+            session=0 if command.operation == Operation.REGISTER else self.session,
+            request=self._number(command.operation),
+            checksum=True,
+        )
+
+    async def answer_to(self, request: Any) -> Answer:
+        """What comes back for a request, not decoded."""
+        await self.send(*self.encode(request))
+        return await self.receive()
+
+    async def told(self, request: Any) -> Told:
+        """What the answer to a request says."""
+        return (await self.answer_to(request)).told
+
+    async def call(self, request: Any) -> Any:
+        """The value of the reply to a request.
+
+        Raises:
+            RemoteError: The server answered with an error.
+            EvictedError: It answered with an eviction.
+        """
+        answer = await self.answer_to(request)
+        _, value = decode_reply(answer.frame, GENERATION.of(type(request)))
+        return value
+
+    async def login(self, username: str = "iggy", password: str = "iggy") -> LoggedIn:
+        """Opens a session under a new client id.
+
+        Raises:
+            EvictedError: The server refuses.
+        """
+        self.client, self.session, self.next_request = uuid4().bytes, 0, 1
+        logged_in: LoggedIn = await self.call(Login(VERSION, username, password))
+        self.session = logged_in.session
+        return logged_in
+
+    def _number(self, operation: int) -> int:
+        """The number of a request; reads show the next one without using it up."""
+        if operation == Operation.REGISTER:
+            return 0
+        number = self.next_request
+        if operation != Operation.NON_REPLICATED:
+            self.next_request += 1
+        return number
+
+
+@contextlib.asynccontextmanager
+async def wire_client(address: str) -> AsyncIterator[WireClient]:
+    """A connection to `host:port`, on which nobody is logged in."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    try:
+        yield WireClient(reader, writer)
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
