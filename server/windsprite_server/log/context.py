@@ -3,13 +3,14 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.log.descriptors import Descriptors
 from windsprite_server.log.files import Files
 from windsprite_server.log.keys import LogLimits
+from windsprite_server.log.results import LogFigures
 from windsprite_server.log.segment import Segment
 from windsprite_server.log.tail import TailBudget
 
@@ -51,6 +52,7 @@ class Context:
         read_pool: Threads for cold reads, apart from the others: a slow disk must not starve both.
         loaded_indexes: Sealed segments whose index is in memory.
         logger: For what somebody should know of and no caller is told.
+        changed: The logs whose figures may have changed since somebody last looked.
     """
 
     files: Files
@@ -61,3 +63,4 @@ class Context:
     read_pool: Executor
     loaded_indexes: Recent[Segment]
     logger: Logger
+    changed: set[LogFigures] = field(default_factory=set)

@@ -357,7 +357,12 @@ class OffsetFile:
         return lost
 
     def _clamp(self, end: int) -> Iterator[ClampedOffset]:
-        for table, kind in ((self.consumers, "consumer"), (self.groups, "group")):
+        tables = (
+            (self.consumers, "consumer"),
+            (self.groups, "group"),
+            (self.watermarks, "watermark"),
+        )
+        for table, kind in tables:
             for number in list(table):
                 stored = table.get(number)
                 if stored is not None and stored >= end:

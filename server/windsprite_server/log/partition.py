@@ -219,6 +219,7 @@ class PartitionLog:
                 self._sync.request(self.next_offset)
         else:
             self._sync.request(self.next_offset)
+        self._context.changed.add(self)
         return base
 
     async def wait_visible(self, end: int) -> None:
@@ -292,24 +293,32 @@ class PartitionLog:
 
         return self._fetch(self._parts(segment.base_offset, segment.next_offset, 0), work)
 
-    async def delete_segments(self, count: int) -> None:
-        """Remove the `count` oldest sealed segments (spec 03, 4.15).
+    @property
+    def owes_removals(self) -> bool:
+        """Whether something that was to be removed is still there.
 
-        What a consumer's stored offset still holds back stays for now; `enforce_retention` removes
-        it once the consumer has moved on.
+        A consumer holds back what `request_removal` asked for, or the disk refused to delete files.
+        """
+        watermark = self.offsets.watermarks.get(_WATERMARK)
+        return bool(self._condemned) or (
+            watermark is not None and retention.up_to(self._sealed(), watermark) > 0
+        )
+
+    async def request_removal(self, count: int) -> None:
+        """Have the `count` oldest sealed segments removed by `enforce_retention` (spec 03, 4.15).
+
+        The request is durable, and in force until consumers have moved on.
 
         Raises:
-            LogUnavailableError: The disk refused.
+            LogUnavailableError: The disk refused; nothing will be removed.
             LogFailedError: No more writes until restart.
+            LogClosedError: The partition was removed.
         """
         sealed = self._sealed()
-        if not count or not sealed:
-            return
-        end_offset = sealed[min(count, len(sealed)) - 1].end_offset
-        self.offsets.watermarks.store_max(_WATERMARK, end_offset)
-        await self.offsets.wait_durable()
-        while await self.enforce_retention() == REMOVALS_MAX:
-            pass
+        if count and sealed:
+            end_offset = sealed[min(count, len(sealed)) - 1].end_offset
+            self.offsets.watermarks.store_max(_WATERMARK, end_offset)
+            await self.offsets.wait_durable()
 
     async def enforce_retention(
         self, now_us: int = 0, expiry_us: int | None = None, budget: int | None = None
@@ -441,6 +450,7 @@ class PartitionLog:
         if self.options.durability is Durability.PERSISTED:
             self.visible_end = point
             self._visible_bytes_end, self._visible_segment, self._visible_size = self._snapshot
+            self._context.changed.add(self)
 
     def _on_failed(self, error: LogFailedError) -> None:
         if self._failure is None:
@@ -551,6 +561,7 @@ class PartitionLog:
             del self._segments[:count]
             self.first_offset = self._segments[0].base_offset
             self._bytes_start += sum(segment.size for segment in removed)
+            self._context.changed.add(self)
             for segment in removed:
                 self._context.loaded_indexes.forget(segment)
                 segment.close_files()

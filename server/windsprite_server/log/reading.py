@@ -19,9 +19,9 @@ from windsprite_server.log.scan import (
     Unsound,
     Window,
     after,
+    check_batch,
     gap_at,
     plausible_header,
-    read_sound,
     scan,
 )
 from windsprite_server.log.segment import GAPS_MAX, Segment
@@ -301,13 +301,15 @@ class _PartReader:
         """Hand over sound batches, from a place on, until it is enough or something is wrong."""
         while not gatherer.is_done and place.offset < self._part.next_offset:
             try:
-                if not gatherer.has_room(self.header(place).batch_length):
+                header = self.header(place)
+                if not gatherer.has_room(header.batch_length):
                     return
-                found = read_sound(self._window, place, self._partition_id)
+                check_batch(self._window.view(place.position, header.batch_length))
             except Unsound as verdict:
                 gap = self._gap(place, str(verdict))
                 gatherer.damage = damage_of(self._part.segment.path, gap)
                 return
+            found = Found(place.position, header)
             if not gatherer.add(self._window, found):
                 return
             place = after(found)
@@ -315,14 +317,15 @@ class _PartReader:
     def _seek_thoroughly(self, place: Place, offset: int) -> Place | Gap:
         while True:
             try:
-                self.header(place)
-                following = after(read_sound(self._window, place, self._partition_id))
+                header = self.header(place)
+                check_batch(self._window.view(place.position, header.batch_length))
             except Unsound as verdict:
                 gap = self._gap(place, str(verdict))
                 if offset < gap.next_offset:
                     return gap
                 place = Place(gap.position + gap.length, gap.next_offset, place.timestamp)
                 continue
+            following = after(Found(place.position, header))
             if offset < following.offset:
                 return place
             place = following

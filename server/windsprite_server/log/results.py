@@ -1,12 +1,36 @@
-"""What logs report: reads, damage, and what recovery found."""
+"""What logs report: figures, reads, damage, and what recovery found."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from windsprite_protocol.model.messages import Buffer
 from windsprite_server.log.keys import PartitionKey
 from windsprite_server.log.scan import Gap
+
+
+class LogFigures(Protocol):
+    """How much a log holds (spec 03, 7)."""
+
+    @property
+    def key(self) -> PartitionKey:
+        """Which log it is."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the visible batches."""
+        ...
+
+    @property
+    def messages_count(self) -> int:
+        """Visible messages."""
+        ...
+
+    @property
+    def segments_count(self) -> int:
+        """Segments, the active one included."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +100,8 @@ class ClampedOffset:
     """A stored consumer offset that was beyond the recovered end of its log.
 
     Attributes:
-        kind: "consumer" or "group".
-        number: The consumer's or group's number.
+        kind: "consumer", "group", or "watermark" for the one that asks for removals.
+        number: The consumer's or group's number; 0 for the watermark.
         stored: What was stored.
         lowered_to: What is stored now; `None`: removed, since the log is empty.
     """

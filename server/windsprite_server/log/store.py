@@ -16,7 +16,7 @@ from windsprite_server.log.keys import LogLimits, PartitionKey, PartitionOptions
 from windsprite_server.log.offsets import OffsetFile
 from windsprite_server.log.partition import PartitionLog
 from windsprite_server.log.recovery import recover_partition
-from windsprite_server.log.results import RecoveryReport
+from windsprite_server.log.results import LogFigures, RecoveryReport
 from windsprite_server.log.segment import Segment
 from windsprite_server.log.tail import TailBudget
 
@@ -135,6 +135,15 @@ class LogStore:
     def get(self, key: PartitionKey) -> PartitionLog | None:
         """The log under a key."""
         return self._logs.get(key)
+
+    def take_changed(self) -> Iterator[LogFigures]:
+        """The logs whose figures may have changed since this was called before.
+
+        New logs are not among them, before something is appended; removed ones may be.
+        """
+        changed = self._context.changed
+        while changed:
+            yield changed.pop()
 
     def __len__(self) -> int:
         return len(self._logs)
