@@ -19,7 +19,7 @@ from windsprite_protocol.batches import (
 from windsprite_protocol.model.messages import Buffer
 from windsprite_server.log.files import Files
 from windsprite_server.log.keys import LogLimits, PartitionKey, PartitionOptions
-from windsprite_server.log.partition import PartitionLog
+from windsprite_server.log.partition import REMOVALS_MAX, PartitionLog
 from windsprite_server.log.results import ReadResult, RecoveryReport
 from windsprite_server.log.store import LogStore
 
@@ -86,6 +86,13 @@ async def read_all(log: PartitionLog) -> list[tuple[int, bytes]]:
             return messages
         messages += messages_of(result)
         start = result.last_offset + 1
+
+
+async def trim(log: PartitionLog, count: int) -> None:
+    """Remove the oldest sealed segments, as far as consumers let it."""
+    await log.request_removal(count)
+    while await log.enforce_retention() == REMOVALS_MAX:
+        pass
 
 
 async def find_time(log: PartitionLog, timestamp: int) -> int:

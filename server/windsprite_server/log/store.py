@@ -166,6 +166,7 @@ class LogStore:
         if log is not None:
             log.abandon(LogClosedError("the partition was removed"))
             await log.drain()
+            self._context.changed.discard(log)
         files, name = self._context.files, key.directory_name
         directory = f"{self._directory}/{name}"
 

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from support.log import KEY, NOW, Harness, MemoryFiles, append, read, read_all
+from support.log import KEY, NOW, Harness, MemoryFiles, append, read, read_all, trim
 from windsprite_server.log.errors import LogError
 from windsprite_server.log.keys import Durability, LogLimits, PartitionKey, PartitionOptions
 
@@ -40,7 +40,7 @@ async def live(harness: Harness, history: History) -> None:
         if number == 8:
             await store(log, history, 0, None)
         if number == 10:
-            await log.delete_segments(2)
+            await trim(log, 2)
             history.removed_below = log.first_offset
     await harness.store.close()
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from support.log import DIRECTORY, KEY, NOW, Harness, append
+from support.log import DIRECTORY, KEY, NOW, Harness, append, trim
 from windsprite_server.log.files import Files
 from windsprite_server.log.inspection import inspect, log_size, partitions_in
 from windsprite_server.log.keys import PartitionOptions
@@ -13,7 +13,7 @@ async def test_a_sound_log_is_read_whole_and_not_changed(tmp_path: Path) -> None
     log = harness.open()
     for number in range(12):
         append(log, b"x" * 100, b"y", now=NOW + number)
-    await log.delete_segments(1)
+    await trim(log, 1)
     first, size = log.first_offset, log.size_bytes
     await harness.store.close()
     (tmp_path / "log" / "something else").mkdir()

@@ -18,6 +18,7 @@ from support.log import (
     messages_of,
     read,
     read_all,
+    trim,
 )
 from windsprite_server.log.errors import (
     LogClosedError,
@@ -296,16 +297,70 @@ async def test_retention_by_age_size_and_watermark_respects_the_barrier(opened) 
     assert log.first_offset == 2
     log.offsets.groups.delete(1)
     assert await log.enforce_retention(NOW, budget=3 * 305) == 1
-    await log.delete_segments(100)
+    await trim(log, 100)
     assert log.first_offset == 4
+    assert log.owes_removals
     assert (log.messages_count, log.size_bytes, log.segments_count) == (2, 610, 3)
     assert await read(log, 0) == [(4, b"x"), (5, b"x")]
     log.offsets.consumers.store(1, 5)
     assert await log.enforce_retention() == 2
     assert (log.first_offset, log.next_offset, log.segments_count) == (6, 6, 1)
+    assert not log.owes_removals
     await harness.reopen()
     assert (harness.log.first_offset, harness.log.next_offset) == (6, 6)
     assert append(harness.log, b"y") == 6
+
+
+async def test_a_request_that_could_not_be_stored_removes_nothing(opened) -> None:
+    harness = opened(options=PartitionOptions(segment_size=1))
+    for _ in range(4):
+        append(harness.log, b"x")
+    harness.files.refuses = {"write": errno.EIO}
+    with pytest.raises(LogUnavailableError):
+        await harness.log.request_removal(2)
+    harness.files.refuses = {}
+    assert not harness.log.owes_removals
+    assert await harness.log.enforce_retention() == 0
+    assert harness.log.first_offset == 0
+
+
+async def test_a_request_does_not_reach_messages_that_come_after_a_lost_end(opened) -> None:
+    harness = opened(options=PartitionOptions(segment_size=1))
+    for _ in range(4):
+        append(harness.log, b"x")
+    harness.log.offsets.consumers.store(1, 0)
+    await harness.log.request_removal(4)
+    await harness.stop()
+    for number in (2, 3, 4):
+        for suffix in ("log", "index"):
+            path = harness.path(f"{number:020}.{suffix}")
+            if harness.files.exists(path):
+                harness.files.unlink(path)
+    log = harness.open()
+    assert log.next_offset == 2
+    assert [clamped.kind for clamped in harness.recovery.clamped] == ["watermark"]
+    log.offsets.consumers.delete(1)
+    for _ in range(4):
+        append(log, b"y")
+    while await log.enforce_retention():
+        pass
+    assert log.first_offset == 2
+
+
+async def test_the_store_tells_whose_figures_changed(opened) -> None:
+    harness = opened(options=PartitionOptions(segment_size=1, durability=Durability.PERSISTED))
+    log, store = harness.log, harness.store
+    assert list(store.take_changed()) == []
+    append(log, b"x")
+    assert list(store.take_changed()) == [log]
+    assert list(store.take_changed()) == []
+    await log.wait_visible(1)
+    assert list(store.take_changed()) == [log]
+    await trim(log, 1)
+    assert list(store.take_changed()) == [log]
+    append(log, b"x")
+    await store.remove(KEY)
+    assert list(store.take_changed()) == []
 
 
 async def test_removals_that_the_disk_refused_are_made_up_for(opened) -> None:
@@ -315,10 +370,12 @@ async def test_removals_that_the_disk_refused_are_made_up_for(opened) -> None:
         append(log, b"x")
     harness.files.refuses = {"unlink": errno.EIO}
     with pytest.raises(LogUnavailableError):
-        await log.delete_segments(2)
+        await trim(log, 2)
     assert log.first_offset == 2
+    assert log.owes_removals
     harness.files.refuses = {}
     await log.enforce_retention()
+    assert not log.owes_removals
     assert not any(name.startswith(f"{0:020}") for name in harness.names())
     assert await read(log, 0) == [(2, b"x"), (3, b"x")]
 
@@ -327,7 +384,7 @@ async def test_bug_07_removing_all_segments_never_resets_offsets(opened) -> None
     harness = opened(options=PartitionOptions(segment_size=1))
     for turn in range(3):
         append(harness.log, b"x")
-        await harness.log.delete_segments(10)
+        await trim(harness.log, 10)
         await harness.kill()
         assert (harness.log.first_offset, harness.log.next_offset) == (turn + 1, turn + 1)
 
