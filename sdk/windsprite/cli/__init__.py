@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Final
 
-_EXTRA = frozenset({"cyclopts", "rich"})
+from windsprite.cli.exit_codes import ExitCode
+
+_EXTRA: Final = frozenset({"cyclopts", "rich"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,6 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         from windsprite.cli.application import run
+
+        return run(arguments)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
@@ -26,5 +33,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"windsprite: the command line needs the package {error.name}\n"
             "  hint: pip install 'windsprite[cli]'\n"
         )
-        return 2
-    return run(arguments)
+        return ExitCode.USAGE

@@ -9,8 +9,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import IntEnum
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated, Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -18,19 +18,11 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from windsprite import DEFAULT_CONNECTION_STRING, Address, InvalidConnectionString, WindspriteError
 from windsprite.cli import polling, sending, streams, system, topics
 from windsprite.cli.context import CommandError, Context, OutputFormat, UsageError
+from windsprite.cli.exit_codes import ExitCode
 from windsprite.cli.parameters import flag
 from windsprite.environment import SystemEnvironment
 
 _SERVER_VARIABLE: Final = "WINDSPRITE_SERVER"
-
-
-class ExitCode(IntEnum):
-    """What the process says when it ends."""
-
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    INTERRUPTED = 130
 
 
 application = App(
@@ -102,14 +94,19 @@ def launch(
 
 
 def run(arguments: Sequence[str] | None) -> ExitCode:
-    """Run the command line; `None` takes the arguments of the process."""
+    """Run the command line; None takes the arguments of the process.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed.
+    """
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A name that the terminal cannot show is no reason to fail.
+        sys.stdout.reconfigure(errors="replace")
     try:
-        code: ExitCode = application.meta(arguments, exit_on_error=False, print_error=True)
+        code = application.meta(arguments, exit_on_error=False, print_error=True)
     except CycloptsError:  # printed already
         return ExitCode.USAGE
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    return code
+    return code if isinstance(code, ExitCode) else ExitCode.OK
 
 
 def _complain(error: Exception) -> ExitCode:
@@ -129,10 +126,12 @@ def _complain(error: Exception) -> ExitCode:
 
 def _set_up_log(*, debug: bool) -> None:
     """The SDK's log is for --debug; what matters comes as an error anyway."""
+    logger = logging.getLogger("windsprite")
     if debug:
-        logging.basicConfig(level=logging.DEBUG, format="%(name)s: %(message)s")
+        logging.basicConfig(format="%(name)s: %(message)s")
+        logger.setLevel(logging.DEBUG)
     else:
-        logging.getLogger("windsprite").addHandler(logging.NullHandler())
+        logger.addHandler(logging.NullHandler())
 
 
 def _forget_stdout() -> None:

@@ -10,10 +10,17 @@ from enum import Enum
 from typing import Final
 
 from windsprite import Identifier
+from windsprite_protocol.model.identifiers import MAX_NAME_BYTES
+from windsprite_protocol.text_forms import format_size, parse_size
+from windsprite_protocol.topic_options import (
+    MAX_SEGMENT_SIZE,
+    MIN_SEGMENT_SIZE,
+    SEGMENT_SIZE_STEP,
+)
 
 _MAX_ID: Final = (1 << 32) - 1
 _MAX_U64: Final = (1 << 64) - 1
-_MAX_NAME_BYTES: Final = 255
+_MAX_KEY_BYTES: Final = 255
 _NAME_PREFIX: Final = "name:"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -61,8 +68,8 @@ def parse_identifier(text: str) -> Identifier:
         length = len(name.encode())
     except UnicodeEncodeError:
         raise ValueError("a name has to be UTF-8") from None
-    if not 1 <= length <= _MAX_NAME_BYTES:
-        message = f"a name has 1 to {_MAX_NAME_BYTES} bytes"
+    if not 1 <= length <= MAX_NAME_BYTES:
+        message = f"a name has 1 to {MAX_NAME_BYTES} bytes"
         raise ValueError(message)
     return name
 
@@ -116,10 +123,26 @@ def parse_key(text: str) -> bytes:
         ValueError: It has no or more than 255 bytes.
     """
     key = os.fsencode(text)
-    if not 1 <= len(key) <= _MAX_NAME_BYTES:
-        message = f"a key has 1 to {_MAX_NAME_BYTES} bytes"
+    if not 1 <= len(key) <= _MAX_KEY_BYTES:
+        message = f"a key has 1 to {_MAX_KEY_BYTES} bytes"
         raise ValueError(message)
     return key
+
+
+def parse_segment_size(text: str) -> int:
+    """The size of a segment, in bytes.
+
+    Raises:
+        ValueError: It is no size, or none that a segment can have.
+    """
+    size = parse_size(text)
+    if not MIN_SEGMENT_SIZE <= size <= MAX_SEGMENT_SIZE or size % SEGMENT_SIZE_STEP:
+        message = (
+            f"{text!r} is not a multiple of {SEGMENT_SIZE_STEP} bytes "
+            f"from {format_size(MIN_SEGMENT_SIZE)} to {format_size(MAX_SEGMENT_SIZE)}"
+        )
+        raise ValueError(message)
+    return size
 
 
 def _parse_offset(text: str) -> int:

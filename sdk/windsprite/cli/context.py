@@ -49,7 +49,12 @@ class Context:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        """A client for a few requests: it tries each server once, and fails if none answers."""
+        """A client for a few requests: it tries each server once, and fails if none answers.
+
+        Raises:
+            UsageError: The connection string does not say who we are.
+        """
+        self._check_credentials()
         async with connect(_once(self.address), environment=self.environment) as client:
             yield client
 
@@ -58,7 +63,11 @@ class Context:
         """A client for long work: it connects again and again after a loss.
 
         That somebody is there at all is found out first, at once.
+
+        Raises:
+            UsageError: The connection string does not say who we are.
         """
+        self._check_credentials()
         async with self.anonymous_client():
             pass
         async with connect(self.address, environment=self.environment) as client:
@@ -91,6 +100,13 @@ class Context:
         """Say that something was done, to people who watch."""
         if not self.is_json and sys.stdout.isatty():
             sys.stdout.write(f"{sentence}\n")
+
+    def _check_credentials(self) -> None:
+        if self.address.credentials is None:
+            raise UsageError(
+                "the connection string has no credentials",
+                "write iggy://USER:PASSWORD@HOST[:PORT] or iggy://TOKEN@HOST[:PORT]",
+            )
 
 
 def _once(address: Address) -> Address:

@@ -74,7 +74,7 @@ def _fields(message: ReceivedMessage) -> tuple[str, ...]:
     return (
         str(message.partition_id),
         str(message.offset),
-        show_time(message.timestamp),
+        show_time(message.timestamp, precision="microseconds"),
         printable(headers) or "-",
         printable(message.payload.decode(errors="replace")),
     )

@@ -129,23 +129,24 @@ class _Sink:
     """Writes messages to the standard output, at once: a reader behind a pipe wants to see them."""
 
     def __init__(self, context: Context, *, is_raw: bool) -> None:
-        header = b""
+        self._header = b""
         if is_raw:
             self._format = message_formats.raw
         elif context.is_json:
             self._format = message_formats.json_lines
         elif sys.stdout.isatty():
             self._format = message_formats.aligned_lines
-            header = message_formats.aligned_header()
+            self._header = message_formats.aligned_header()
         else:
             self._format = message_formats.tabbed_lines
-            header = message_formats.tabbed_header()
-        self._out = sys.stdout.buffer
-        self._out.write(header)
+            self._header = message_formats.tabbed_header()
 
     def write(self, messages: Sequence[ReceivedMessage]) -> None:
-        self._out.write(self._format(messages))
-        self._out.flush()
+        """Write some messages; names stand above the first ones."""
+        out = sys.stdout.buffer
+        out.write(self._header + self._format(messages))
+        out.flush()
+        self._header = b""
 
 
 class _Polling:

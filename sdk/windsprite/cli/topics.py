@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from windsprite import Client, CompressionName, Durability, Identifier, NotFound, TopicDetails
+from windsprite.cli.arguments import parse_segment_size
 from windsprite.cli.context import UsageError
 from windsprite.cli.parameters import CommandContext, NewName, StreamName, TopicName, checked
 from windsprite.cli.streams import found_stream
@@ -77,7 +78,7 @@ async def create_topic(
     segment_size: Annotated[
         str | None,
         Parameter(
-            converter=checked(parse_size),
+            converter=checked(parse_segment_size),
             metavar="SIZE",
             help="Size of the files that messages are kept in, '1 MiB' to '1 GiB'.",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from windsprite import (
     ClientDetails,
@@ -26,6 +26,8 @@ from windsprite_protocol.model.typed_values import Options
 from windsprite_protocol.text_forms import format_duration
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+TimePrecision: TypeAlias = Literal["seconds", "microseconds"]
+
 _NOT_TOLD: Final = "not told by this server"
 
 
@@ -196,13 +198,13 @@ def show_topic(details: TopicDetails) -> View:
     return View([facts, partitions], data)
 
 
-def show_time(microseconds: int) -> str:
-    """A time in UTC, as ISO 8601 with microseconds."""
+def show_time(microseconds: int, *, precision: TimePrecision = "seconds") -> str:
+    """A time in UTC, as ISO 8601."""
     try:
         moment = _EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
         return str(microseconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 
 
 def value_to_json(value: TypedValue) -> Any:  # noqa: ANN401 - what JSON can hold

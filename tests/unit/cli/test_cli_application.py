@@ -1,0 +1,192 @@
+"""The command line without any server."""
+
+import json
+import socket
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from support.command_line import CommandLine, program
+from windsprite.cli import main
+
+
+@pytest.fixture(autouse=True)
+def no_server_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WINDSPRITE_SERVER", raising=False)
+
+
+@pytest.fixture
+def nowhere() -> str:
+    """Where nobody listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    return f"iggy://iggy:secret-word@127.0.0.1:{port}"
+
+
+@pytest.fixture
+def nobody(nowhere: str, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
+    return CommandLine(nowhere, capsysbinary)
+
+
+def test_help_names_commands_options_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for word in ("ping", "cluster", "me", "stats", "stream", "topic", "send", "poll"):
+        assert f"│ {word} " in text
+    for word in ("--server", "--output", "--debug", "WINDSPRITE_SERVER", "Exit codes", "130"):
+        assert word in text
+    assert "windsprite poll greetings all --from first --all --raw" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("send", ["STREAM", "TOPIC", "file", "key", "partition", "batch", "create", "64,000,000"]),
+        ("poll", ["from", "count", "all", "follow", "partition", "consumer", "raw", "offset:N"]),
+        ("stream", ["list", "get", "create", "rename", "purge", "delete"]),
+        ("topic", ["list", "get", "create", "update", "purge", "delete"]),
+        ("topic create", ["partitions", "durability", "segment-size", "message-expiry", "NAME"]),
+    ],
+)
+def test_help_of_commands(
+    command: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    assert [word for word in words if word not in text] == []
+
+
+def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == version("windsprite")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "fly",
+        "ping --bogus",
+        "--output xml ping",
+        "--server",
+        "--server http://a:b@c ping",
+        "--server iggy://a:b@host:99999 ping",
+        "--server 127.0.0.1 me",
+        "stream get",
+        "stream get 4294967296",
+        "topic create s t --partitions 1001",
+        "topic create s t --partitions x",
+        "topic create s t --message-expiry soon",
+        "topic create s t --segment-size 5",
+        "topic create s t --durability maybe",
+        "topic update s t",
+        "send s",
+        "send s t --key a --partition 1",
+        "send s t --key=",
+        "send s t --partition -1",
+        "send s t --batch 0",
+        "send s t --partitions 3",
+        "poll s t --from middle",
+        "poll s t --count 0",
+        "poll s t --all --follow",
+        "poll s t --all --count 3",
+        "poll s t --group g",
+        "poll s t --raw --output json",
+    ],
+)
+def test_a_bad_command_line_ends_with_2(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err != ""
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    "command", ["ping", "cluster", "stream list", "poll s t --follow", "send s t --file {file}"]
+)
+def test_without_a_server_commands_fail_at_once(
+    command: str, nobody: CommandLine, tmp_path: Path
+) -> None:
+    file = tmp_path / "lines"
+    file.write_text("line\n")
+    result = nobody(*command.format(file=file).split())
+    assert (result.code, result.out) == (1, b"")
+    assert "cannot connect" in result.err
+    assert "hint: " in result.err
+    assert "secret-word" not in result.err
+    assert "Traceback" not in result.err
+
+
+def test_debug_shows_where_an_error_comes_from_and_no_secret(nobody: CommandLine) -> None:
+    result = nobody("--debug", "stream", "list")
+    assert result.code == 1
+    assert "Traceback" in result.err
+    assert "secret-word" not in result.err
+
+
+def test_options_may_stand_behind_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ping", "--server", "http://a:b@c"]) == 2
+    assert "invalid connection string" in capsys.readouterr().err
+
+
+def test_the_environment_names_the_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WINDSPRITE_SERVER", "http://a:b@c")
+    assert main(["ping"]) == 2
+    assert "invalid connection string" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_read(nobody: CommandLine, tmp_path: Path) -> None:
+    result = nobody("send", "s", "t", "--file", str(tmp_path / "missing"))
+    assert result.code == 1
+    assert "cannot read" in result.err
+    assert "No such file" in result.err
+
+
+def without_modules(*names: str) -> str:
+    return (
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({names!r}))\n"
+        "from windsprite.cli import main\n"
+        "sys.exit(main(['ping']))\n"
+    )
+
+
+def test_a_missing_extra_says_how_to_install_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", without_modules("cyclopts")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'windsprite[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_command_loads_only_what_it_needs() -> None:
+    code = (
+        "import json, sys\n"
+        "from windsprite.cli import main\n"
+        "main(['--server', 'iggy://a:b@127.0.0.1:1', 'ping'])\n"
+        "print(json.dumps(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    loaded = set(json.loads(done.stdout))
+    heavy = {"rich", "pydantic", "structlog", "uvloop", "windsprite_server", "markdown_it"}
+    assert loaded & heavy == set()
+
+
+def test_the_module_can_be_run() -> None:
+    done = subprocess.run(
+        program("--version"), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, version("windsprite"))
