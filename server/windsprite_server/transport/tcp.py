@@ -35,8 +35,10 @@ from windsprite_server.core.address import Address, join_host_port
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.session import Connection
+from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.receive_memory import ReceiveMemory
 from windsprite_server.transport.sockets import host_and_port, listen
+from windsprite_server.transport.tls import TlsStream, is_client_hello
 from windsprite_server.transport.wire import Answer, Wire
 
 _LINGER_SECONDS: Final = 2.0
@@ -63,6 +65,7 @@ class TcpLimits:
             together, apart from a fixed buffer for each of them; beyond it they are read one after
             the other.
         backlog: Connections the kernel may hold ready to be accepted.
+        handshake_timeout: Seconds for a TLS handshake.
     """
 
     max_connections: int
@@ -75,6 +78,7 @@ class TcpLimits:
     frame_timeout: float
     receive_memory: int
     backlog: int
+    handshake_timeout: float = 10.0
 
 
 class TcpListener:
@@ -85,6 +89,7 @@ class TcpListener:
         limits: Bounds.
         clock: For time-outs.
         logger: Told of connections that are refused or dropped.
+        certificate: Makes the listener speak TLS and nothing else.
         sweep_interval: Seconds between two looks for connections that make no progress; time-outs
             are no more exact than that.
     """
@@ -96,6 +101,7 @@ class TcpListener:
         clock: Clock,
         logger: Logger,
         *,
+        certificate: CertificateWatch | None = None,
         sweep_interval: float = 1.0,
     ) -> None:
         self.wire = wire
@@ -104,10 +110,12 @@ class TcpListener:
         self.logger = logger
         self.memory = ReceiveMemory(limits.receive_memory)
         self.dropped_bytes = memoryview(bytearray(DEFAULT_BUFFER_SIZE))
+        self._certificate = certificate
+        self._tls_memory = memoryview(bytearray(DEFAULT_BUFFER_SIZE))
         self._sweep_interval = sweep_interval
         self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.Task[None] | None = None
-        self._connections: set[_TcpConnection] = set()
+        self._connections: set[_TcpConnection | TlsStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_changed = asyncio.Event()
         self._refused = 0
@@ -124,7 +132,7 @@ class TcpListener:
         port: int = sockets[0].getsockname()[1]
         for sock in sockets:
             server = await loop.create_server(
-                lambda: _TcpConnection(self), sock=sock, backlog=self.limits.backlog
+                self._new_connection, sock=sock, backlog=self.limits.backlog
             )
             self._servers.append(server)
         self._sweeper = asyncio.create_task(self._sweep(), name="tcp sweep")
@@ -157,6 +165,20 @@ class TcpListener:
             with suppress(asyncio.CancelledError):
                 await self._sweeper
 
+    def _new_connection(self) -> asyncio.BufferedProtocol:
+        connection = _TcpConnection(self)
+        if self._certificate is None:
+            return connection
+        return TlsStream(
+            self._certificate.context,
+            connection,
+            handshakes=self,
+            timeout=self.limits.handshake_timeout,
+            clock=self.clock,
+            logger=self.logger,
+            memory=self._tls_memory,
+        )
+
     async def _all_closed(self) -> None:
         while self._connections:
             self._has_changed.clear()
@@ -179,8 +201,8 @@ class TcpListener:
 
     # What connections call
 
-    def admit(self, connection: _TcpConnection) -> bool:
-        """Take note of a new connection; returns whether it may stay."""
+    def admit(self, connection: _TcpConnection | TlsStream) -> bool:
+        """Take note of a new connection or TLS handshake; returns whether it may stay."""
         if self._is_stopping:
             return False
         if len(self._connections) >= self.limits.max_connections:
@@ -189,8 +211,8 @@ class TcpListener:
         self._connections.add(connection)
         return True
 
-    def forget(self, connection: _TcpConnection) -> None:
-        """Take note that a connection is closed."""
+    def forget(self, connection: _TcpConnection | TlsStream) -> None:
+        """Take note that a connection is closed, or a TLS handshake over."""
         self._connections.discard(connection)
         self._has_changed.set()
 
@@ -218,6 +240,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._unanswered = 0  # bytes of that one and of those waiting
         self._is_holding = False  # something is accounted for in the receive memory
         self._is_granted = True  # memory for what comes next
+        self._has_received = False
         self._is_reading = True
         self._is_writable = True
         self._is_at_end = False  # the client sends nothing more
@@ -272,6 +295,12 @@ class _TcpConnection(asyncio.BufferedProtocol):
         decoder = self._decoder
         if decoder is None:
             return
+        if not self._has_received:
+            self._has_received = True
+            if is_client_hello(decoder.get_buffer()[:nbytes]):
+                self._give_up("a TLS handshake, but this port does not speak TLS")
+                self._update()
+                return
         self._received_at = self._clock.monotonic()
         for frame in decoder.received(nbytes):
             self._waiting.append(frame)
