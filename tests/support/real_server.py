@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from support.raw_client import RawClient
+from support.wire_client import WireClient, wire_client
 from windsprite_server.app import Running, Server
 from windsprite_server.core.clock import Clock, SystemClock
+from windsprite_server.core.ids import Ids
 from windsprite_server.core.log_setup import make_logger
 from windsprite_server.settings import Settings
 
@@ -18,13 +19,11 @@ class RealServer:
     """A started server.
 
     Attributes:
-        host: Where it listens.
-        port: Where it listens.
+        address: Where it listens.
     """
 
     def __init__(self, running: Running, log: io.StringIO) -> None:
-        self.host = running.tcp_address.host
-        self.port = running.tcp_address.port
+        self.address = str(running.tcp_address)
         self._log = log
 
     @property
@@ -38,23 +37,27 @@ class RealServer:
         return [event for event in events if text in event["event"]]
 
     @asynccontextmanager
-    async def client(self, username: str = "", password: str = "") -> AsyncIterator[RawClient]:
+    async def client(self, username: str = "", password: str = "") -> AsyncIterator[WireClient]:
         """A connection, logged in if there is a name."""
-        async with RawClient(self.host, self.port) as client:
+        async with wire_client(self.address) as client:
             if username:
-                await client.log_in(username, password)
+                await client.login(username, password)
             yield client
 
 
 @asynccontextmanager
 async def real_server(
-    folder: Path, *, clock: Clock | None = None, settings: Mapping[str, Any] | None = None
+    folder: Path,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[RealServer]:
     """A server on a free port, with its data in `folder`, that logs all it has to say."""
     log = io.StringIO()
     logger = make_logger(log_format="json", level="debug", stream=log, clock=clock or SystemClock())
     values = {"data_dir": folder, "tcp": {"address": "127.0.0.1:0"}, **(settings or {})}
-    server = Server(Settings(**values), logger, clock=clock)
+    server = Server(Settings(**values), logger, clock=clock, ids=ids)
     running = await server.start()
     try:
         yield RealServer(running, log)
