@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import windsprite
-from support.command_line import CommandLine, run_program, start_program
+from support.command_line import CommandLine, program, run_program, start_program
 from support.server_process import server_process
 
 _numbers = count(1)
@@ -49,6 +50,14 @@ def random_lines(seed: int) -> bytes:
     lengths = [generator.choice([0, 1, 40, 1000, 100_000]) for _ in range(300)]
     lines = [generator.randbytes(length).replace(b"\n", b"\r") for length in lengths]
     return b"".join(line + b"\n" for line in lines)
+
+
+def wait_for(cli: CommandLine, stream: str, data: bytes) -> None:
+    """Wait until the topic `t` of the stream holds just this."""
+    deadline = time.monotonic() + 20
+    while cli("poll", stream, "t", "--all", "--raw").out != data:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -125,20 +134,17 @@ def test_a_pipe_through_both_ways(server: str, stream: str) -> None:
 def test_a_slow_pipe_is_sent_while_it_is_open(server: str, cli: CommandLine, stream: str) -> None:
     cli.ok("stream", "create", stream)
     cli.ok("topic", "create", stream, "t")
-    with start_program(server, "send", stream, "t", stdin=subprocess.PIPE) as program:
-        assert program.stdin is not None
+    with start_program(server, "send", stream, "t", stdin=subprocess.PIPE) as sender:
+        assert sender.stdin is not None
         try:
-            program.stdin.write(b"one\ntw")
-            program.stdin.flush()
-            deadline = time.monotonic() + 20
-            while cli.ok("poll", stream, "t", "--all", "--raw").out != b"one\n":
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            program.stdin.write(b"o\n")
-            _, err = program.communicate(timeout=20)
+            sender.stdin.write(b"one\ntw")
+            sender.stdin.flush()
+            wait_for(cli, stream, b"one\n")
+            sender.stdin.write(b"o\n")
+            _, err = sender.communicate(timeout=20)
         finally:
-            program.kill()
-    assert program.returncode == 0
+            sender.kill()
+    assert sender.returncode == 0
     assert b"sent 2 messages" in err
     assert cli.ok("poll", stream, "t", "--all", "--raw").out == b"one\ntwo\n"
 
@@ -282,50 +288,47 @@ def test_follow_goes_on_until_ctrl_c(
     send = ("send", stream, "t", "--create", "--partitions", "2", "--file", str(file))
     cli.ok(*send, "--partition", "0")
     poll = ("poll", stream, "t", "--from", "last", "--follow", "--raw")
-    with start_program(server, *poll) as program:
-        assert program.stdout is not None
+    with start_program(server, *poll) as reader:
+        assert reader.stdout is not None
         try:
-            assert program.stdout.readline() == b"last\n"
+            assert reader.stdout.readline() == b"last\n"
             for partition in ("1", "0"):
                 file.write_bytes(f"later in {partition}\n".encode())
                 cli.ok(*send, "--partition", partition)
-                assert program.stdout.readline() == f"later in {partition}\n".encode()
-            program.send_signal(signal.SIGINT)
-            out, err = program.communicate(timeout=20)
+                assert reader.stdout.readline() == f"later in {partition}\n".encode()
+            reader.send_signal(signal.SIGINT)
+            out, err = reader.communicate(timeout=20)
         finally:
-            program.kill()
-    assert (program.returncode, out, err) == (130, b"", b"")
+            reader.kill()
+    assert (reader.returncode, out, err) == (130, b"", b"")
 
 
 def test_ctrl_c_while_the_input_is_silent(server: str, cli: CommandLine, stream: str) -> None:
-    with start_program(server, "send", stream, "t", "--create", stdin=subprocess.PIPE) as program:
-        assert program.stdin is not None
+    with start_program(server, "send", stream, "t", "--create", stdin=subprocess.PIPE) as sender:
+        assert sender.stdin is not None
         try:
-            program.stdin.write(b"one\nrest")
-            program.stdin.flush()
-            deadline = time.monotonic() + 20
-            while cli("poll", stream, "t", "--raw").out != b"one\n":
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            program.send_signal(signal.SIGINT)
-            assert program.wait(20) == 130
-            assert program.stderr is not None
-            assert program.stderr.read().startswith(b"sent 1 message, 3 B, ")
+            sender.stdin.write(b"one\nrest")
+            sender.stdin.flush()
+            wait_for(cli, stream, b"one\n")
+            sender.send_signal(signal.SIGINT)
+            assert sender.wait(20) == 130
+            assert sender.stderr is not None
+            assert sender.stderr.read().startswith(b"sent 1 message, 3 B, ")
         finally:
-            program.kill()
+            sender.kill()
 
 
 def test_a_closed_pipe_ends_quietly(server: str, cli: CommandLine, stream: str, file: Path) -> None:
     file.write_bytes(b"some line\n" * 100_000)
     cli.ok("send", stream, "t", "--create", "--file", str(file))
     for options in (["--raw"], ["--output", "json"], []):
-        with start_program(server, "poll", stream, "t", "--all", *options) as program:
-            assert program.stdout is not None
-            assert program.stderr is not None
-            assert b"\n" in program.stdout.readline()
-            program.stdout.close()
-            assert program.wait(20) == 0
-            assert program.stderr.read() == b""
+        with start_program(server, "poll", stream, "t", "--all", *options) as reader:
+            assert reader.stdout is not None
+            assert reader.stderr is not None
+            assert b"\n" in reader.stdout.readline()
+            reader.stdout.close()
+            assert reader.wait(20) == 0
+            assert reader.stderr.read() == b""
 
 
 def test_a_pipe_that_was_never_open(server: str) -> None:
@@ -333,7 +336,7 @@ def test_a_pipe_that_was_never_open(server: str) -> None:
     os.close(read_end)
     environment = os.environ | {"WINDSPRITE_SERVER": server}
     done = subprocess.run(
-        [*windsprite_program(), "stream", "list"],
+        program("stream", "list"),
         stdout=write_end,
         stderr=subprocess.PIPE,
         env=environment,
@@ -342,12 +345,6 @@ def test_a_pipe_that_was_never_open(server: str) -> None:
     )
     os.close(write_end)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def windsprite_program() -> list[str]:
-    from support.command_line import program
-
-    return list(program())
 
 
 def test_what_was_sent_survives_a_kill(
@@ -365,3 +362,49 @@ def test_what_was_sent_survives_a_kill(
     with server_process(tmp_path, "--tcp-address", address) as process:
         process.wait_ready()
         assert cli.ok("poll", "s", "t", "--from", "first", "--all", "--raw").out == data
+
+
+def test_send_goes_on_after_a_restart_of_the_server(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with server_process(tmp_path) as process:
+        address = process.wait_ready()["tcp"]
+        url = f"iggy://iggy:iggy@{address}"
+        options = "?reconnection_interval=100ms&reestablish_after=0"
+        cli = CommandLine(url, capsysbinary)
+        cli.ok("stream", "create", "s")
+        cli.ok("topic", "create", "s", "t")
+        with start_program(url + options, "send", "s", "t", stdin=subprocess.PIPE) as sender:
+            try:
+                assert sender.stdin is not None
+                sender.stdin.write(b"before\n")
+                sender.stdin.flush()
+                wait_for(cli, "s", b"before\n")
+                process.send(signal.SIGKILL)
+                process.wait_end()
+                with server_process(tmp_path, "--tcp-address", address) as again:
+                    again.wait_ready()
+                    _, err = sender.communicate(b"after\n", timeout=30)
+                    assert (sender.returncode, err[:15]) == (0, b"sent 2 messages")
+                    wait_for(cli, "s", b"before\nafter\n")
+            finally:
+                sender.kill()
+
+
+def test_progress_is_shown_on_a_terminal(server: str, stream: str, file: Path) -> None:
+    file.write_bytes(b"x\n" * 20_000)
+    command = [*program("send", stream, "t", "--create", "--file", str(file))]
+    spawn = f"import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn({command!r})))"
+    environment = os.environ | {"WINDSPRITE_SERVER": server, "TERM": "xterm", "COLUMNS": "100"}
+    done = subprocess.run(
+        [sys.executable, "-c", spawn],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+        timeout=60,
+    )
+    assert "100%" in done.stdout
+    assert "20,000 messages" in done.stdout
+    assert done.stdout.rstrip().splitlines()[-1].find("sent 20,000 messages, 19.5 KiB, in ") >= 0

@@ -1,5 +1,6 @@
 """System, stream and topic commands on a real server."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -241,7 +242,7 @@ def test_tables_are_plain_in_a_pipe_and_aligned_on_a_terminal(
         text=True,
         check=True,
         timeout=60,
-        env={"PATH": "", "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "120"},
+        env=os.environ | {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "120"},
     ).stdout
     assert stream in shown
     assert "\t" not in shown

@@ -8,7 +8,7 @@ from typing import Final
 from windsprite import Batch, From, ReceivedMessage
 from windsprite.cli.arguments import Start, StartKind
 
-_FIRST_COUNT: Final = 100
+_FIRST_COUNT: Final = 16
 _LARGEST_COUNT: Final = 10_000
 _REPLY_BYTES: Final = 4 << 20
 """How many bytes of payload a reply should have, about."""

@@ -77,7 +77,11 @@ async def send(
     kept: so they are all in order if there is only one partition.
 
     At the end the standard error says how many messages were sent, after an
-    error, too: as many lines are stored for sure, from the first on.
+    error, too: as many lines are stored for sure, from the first on. If the
+    connection breaks while a request is on its way, nobody can tell whether
+    it was stored, and the command ends with an error; with the option
+    ?send_retry=at-least-once at the end of the connection string the request
+    is sent again instead, and may be stored twice.
 
     Try these:
 
