@@ -54,7 +54,9 @@ from windsprite_server.metadata.state import State
 from windsprite_server.partitions import Partitions
 from windsprite_server.session import Sessions
 from windsprite_server.settings import Settings
+from windsprite_server.settings.model import Tls
 from windsprite_server.token_cleaner import TokenCleaner
+from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.tcp import TcpLimits, TcpListener
 from windsprite_server.transport.wire import Wire
 
@@ -108,11 +110,13 @@ class Server:
         self._ids = ids or SystemIds()
         self._handlers = handlers
         self._closers: list[Callable[[], Any]] = []
+        self._certificate: CertificateWatch | None = None
 
     async def start(self) -> Running:
         """Open the data directory, recover what it holds, and listen.
 
         Raises:
+            CertificateError: There is no good certificate for TLS.
             DataDirectoryError: The data directory cannot be used.
             OSError: The address cannot be listened on.
         """
@@ -129,8 +133,18 @@ class Server:
             if asyncio.iscoroutine(closing):
                 await closing
 
+    def reload(self) -> None:
+        """Read again what may change while the server runs: the certificate and its key."""
+        if self._certificate is not None:
+            self._certificate.reload()
+
     async def _start(self) -> Running:
         settings, logger, clock = self._settings, self._logger, self._clock
+        certificate = _watch_certificate(settings.tcp.tls, clock, logger)
+        if certificate is not None:
+            certificate.start()
+            self._closers.append(certificate.stop)
+            self._certificate = certificate
         directory = await asyncio.to_thread(
             open_data_directory, settings.data_dir, ids=self._ids, cluster_id=settings.cluster.id
         )
@@ -195,7 +209,7 @@ class Server:
         )
         dispatcher = Dispatcher(services, self._handlers, logger)
         wire = Wire(dispatcher, identity.cluster_id, limits.max_frame_size)
-        listener = TcpListener(wire, _tcp_limits(settings), clock, logger)
+        listener = TcpListener(wire, _tcp_limits(settings), clock, logger, certificate=certificate)
         address = await listener.start(settings.tcp.address)
         self._closers.append(lambda: listener.stop(settings.shutdown_timeout))
         return Running(address, str(identity.cluster_id), settings.node.name)
@@ -241,6 +255,8 @@ async def serve(settings: Settings, logger: Logger, ready_file: Path | None) -> 
         loop.add_signal_handler(number, stop, number)
     server = Server(settings, logger)
     running = await server.start()
+    if settings.tcp.tls.enabled:
+        loop.add_signal_handler(signal.SIGHUP, server.reload)
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
@@ -262,6 +278,7 @@ def run(settings: Settings, *, ready_file: Path | None = None) -> int:
     """Run a server in the foreground; returns the exit code of the process.
 
     Raises:
+        CertificateError: There is no good certificate for TLS.
         DataDirectoryError: The data directory cannot be used.
     """
     logger = make_logger(
@@ -392,6 +409,15 @@ def _tcp_limits(settings: Settings) -> TcpLimits:
         frame_timeout=limits.frame_timeout,
         receive_memory=limits.receive_memory,
         backlog=settings.tcp.backlog,
+        handshake_timeout=settings.tcp.tls.handshake_timeout,
+    )
+
+
+def _watch_certificate(tls: Tls, clock: Clock, logger: Logger) -> CertificateWatch | None:
+    if not tls.enabled or tls.cert_file is None or tls.key_file is None:
+        return None
+    return CertificateWatch(
+        tls.cert_file, tls.key_file, clock, logger, interval=tls.reload_interval
     )
 
 

@@ -82,9 +82,13 @@ def run(
 
     from windsprite_server.app import run as run_server
     from windsprite_server.core.data_directory import DataDirectoryError
+    from windsprite_server.transport.certificate import CertificateError
 
     try:
         return run_server(settings, ready_file=ready_file)
+    except CertificateError as error:
+        _complain(str(error))
+        return ExitCode.USAGE
     except DataDirectoryError as error:
         _complain(str(error))
         return ExitCode.DATA_DIRECTORY

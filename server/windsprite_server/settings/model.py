@@ -20,7 +20,6 @@ from pydantic import (
     PrivateAttr,
     SecretStr,
     Strict,
-    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -143,21 +142,34 @@ class Section(BaseModel):
 
 
 class Tls(Section):
-    """TLS on the TCP listener. Not served yet: the server refuses to start with it."""
+    """TLS on the TCP listener."""
 
     enabled: bool = Field(default=False, description="Speak TLS, and nothing else, on tcp.address.")
     cert_file: Path | None = Field(
         default=None, description="Certificate chain in PEM, the server's own certificate first."
     )
-    key_file: Path | None = Field(default=None, description="Private key in PEM, not encrypted.")
+    key_file: Path | None = Field(
+        default=None,
+        description="Private key in PEM, not encrypted. May be the same file as cert_file.",
+    )
+    handshake_timeout: Duration = Field(
+        default=10,
+        gt=0,
+        description="A connection is closed when its TLS handshake takes longer.",
+    )
+    reload_interval: Duration = Field(
+        default=10,
+        gt=0,
+        description="How often to look whether cert_file or key_file has changed; new connections "
+        "get the new certificate. SIGHUP reads them at once.",
+    )
 
-    @field_validator("enabled")
-    @classmethod
-    def _not_yet(cls, enabled: bool) -> bool:  # noqa: FBT001 - pydantic calls it
-        # Never listen in plain text where somebody asked for TLS.
-        if enabled:
-            raise ValueError("TLS is not served yet")
-        return enabled
+    @model_validator(mode="after")
+    def _needs_files(self) -> Self:
+        missing = "cert_file" if self.cert_file is None else "key_file"
+        if self.enabled and None in (self.cert_file, self.key_file):
+            raise ValueError(f"enabled needs cert_file and key_file, but {missing} is not set")
+        return self
 
 
 class Tcp(Section):

@@ -28,9 +28,11 @@ ALTERNATIVES: dict[str, tuple[str, object]] = {
     "shutdown_timeout": ("1m 500 ms", 60.5),
     "tcp.address": ("[::1]:9000", Address("::1", 9000)),
     "tcp.backlog": ("17", 17),
-    "tcp.tls.enabled": ("false", False),
+    "tcp.tls.enabled": ("true", True),
     "tcp.tls.cert_file": ("/etc/tls/cert.pem", Path("/etc/tls/cert.pem")),
     "tcp.tls.key_file": ("/etc/tls/key.pem", Path("/etc/tls/key.pem")),
+    "tcp.tls.handshake_timeout": ("3 s", 3.0),
+    "tcp.tls.reload_interval": ("1m", 60.0),
     "cluster.name": ("orders", "orders"),
     "cluster.id": (CLUSTER, UUID(CLUSTER)),
     "node.name": ("node-7", "node-7"),
@@ -113,7 +115,7 @@ def test_every_key_can_be_set_by_its_environment_variable() -> None:
     assert values == {key: value for key, (_, value) in ALTERNATIVES.items()}
     assert set(origins(settings).values()) == {"environment"}
     defaults = dict(leaves(Settings().model_dump()))
-    assert [key for key in values if values[key] == defaults[key]] == ["tcp.tls.enabled"]
+    assert [key for key in values if values[key] == defaults[key]] == []
 
 
 def test_later_sources_win_key_by_key(tmp_path: Path) -> None:
@@ -169,7 +171,15 @@ def test_two_settings_in_one_process_are_independent() -> None:
             '[limits]\nmax_frame_size_before_login = "65 MiB"',
             "limits: max_frame_size_before_login must not be above max_frame_size",
         ),
-        ("[tcp.tls]\nenabled = true", "settings.toml: tcp.tls.enabled: TLS is not served yet"),
+        (
+            "[tcp.tls]\nenabled = true",
+            "tcp.tls: enabled needs cert_file and key_file, but cert_file is not set",
+        ),
+        (
+            "[tcp.tls]\nenabled = true\ncert_file = 'cert.pem'",
+            "tcp.tls: enabled needs cert_file and key_file, but key_file is not set",
+        ),
+        ("[tcp.tls]\nreload_interval = '0'", "settings.toml: tcp.tls.reload_interval: "),
         ('[cluster]\nid = "17"', "settings.toml: cluster.id: "),
         ('[cluster]\nname = " "', "settings.toml: cluster.name: must not be blank"),
         ('[node]\nname = "a\\u0007b"', "settings.toml: node.name: must have printable"),
