@@ -22,6 +22,10 @@ SENTENCES = {
     42: "Invalid credentials",
     43: "Invalid username",
     44: "Invalid password",
+    46: "User already exists",
+    48: "Cannot delete user with ID: 0",
+    49: "Cannot change permissions for user with ID: 0",
+    51: "Personal access token:  for user with ID: 0 already exists",
     53: "Invalid personal access token",
     61: "Not connected",
     1009: "Stream with ID: 0 was not found.",
@@ -48,11 +52,11 @@ def fails_with(code: int) -> Iterator[None]:
         yield
 
 
-async def logged_in(address: str) -> IggyClient:
-    """A new client, logged in as root."""
+async def logged_in(address: str, username: str = "iggy", password: str = "iggy") -> IggyClient:
+    """A new client, logged in as root unless told otherwise."""
     client = IggyClient(address)
     await client.connect()
-    await client.login_user("iggy", "iggy")
+    await client.login_user(username, password)
     return client
 
 
