@@ -41,6 +41,31 @@ class PartitionCondemned:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionsChanged:
+    """A topic has more or fewer partitions than before; the new ones are opened by now."""
+
+    stream_id: int
+    topic_id: int
+    partitions_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPurged:
+    """All partitions of a topic begin a new life, and nothing is stored for its groups."""
+
+    stream_id: int
+    topic_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """A topic is gone, with its groups: both ids may come again."""
+
+    stream_id: int
+    topic_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerGroupDeleted:
     """A group is gone while its topic stays: what is stored for it may go."""
 
@@ -58,7 +83,15 @@ class UserDeleted:
 
 _NOTHING_TO_SAY: Final = Success()
 
-Effect: TypeAlias = PartitionOpened | PartitionCondemned | ConsumerGroupDeleted | UserDeleted
+Effect: TypeAlias = (
+    PartitionOpened
+    | PartitionCondemned
+    | PartitionsChanged
+    | TopicPurged
+    | TopicDeleted
+    | ConsumerGroupDeleted
+    | UserDeleted
+)
 
 
 @dataclass(frozen=True, slots=True)
