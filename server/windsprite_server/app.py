@@ -33,9 +33,10 @@ from windsprite_server.core.data_directory import (
     NewerFormatError,
     open_data_directory,
 )
+from windsprite_server.core.diagnostics import Diagnostics
 from windsprite_server.core.files import replace_durably
 from windsprite_server.core.ids import Ids, SystemIds
-from windsprite_server.core.log_setup import Logger, make_logger
+from windsprite_server.core.log_setup import Logger, RecentLog, make_logger
 from windsprite_server.core.open_files import allow_open_files
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
@@ -52,8 +53,9 @@ from windsprite_server.metadata.effects import Effect, UserDeleted
 from windsprite_server.metadata.queries import live_partitions
 from windsprite_server.metadata.state import State
 from windsprite_server.partitions import Partitions
+from windsprite_server.segment_cleaner import SegmentCleaner
 from windsprite_server.session import Sessions
-from windsprite_server.settings import Settings
+from windsprite_server.settings import Settings, render_toml
 from windsprite_server.settings.model import Tls
 from windsprite_server.token_cleaner import TokenCleaner
 from windsprite_server.transport.certificate_watch import CertificateWatch
@@ -90,6 +92,7 @@ class Server:
     Args:
         settings: All of them.
         logger: For what operators should know.
+        recent_log: The newest lines of that log, for snapshots; `None`: nobody keeps them.
         clock: Time; that of the machine unless given.
         ids: Identifiers; random ones unless given.
         handlers: What each command does.
@@ -100,12 +103,14 @@ class Server:
         settings: Settings,
         logger: Logger,
         *,
+        recent_log: RecentLog | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
         handlers: Mapping[type[Any], Handler] = HANDLERS,
     ) -> None:
         self._settings = settings
         self._logger = logger
+        self._recent_log = recent_log
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
         self._handlers = handlers
@@ -185,14 +190,10 @@ class Server:
         self._closers.append(passwords.close)
         await self._create_root(state, committer, passwords, directory)
 
-        tokens = settings.personal_access_token
-        if tokens.cleaner.enabled:
-            cleaner = TokenCleaner(
-                state, committer, clock, logger, interval=tokens.cleaner.interval
-            )
-            cleaner.start()
-            self._closers.append(cleaner.stop)
+        self._start_token_cleaner(state, committer)
+        segment_cleaner = self._start_segment_cleaner(state, partitions)
 
+        configuration = render_toml(settings.effective())
         services = Services(
             state=state,
             committer=committer,
@@ -200,12 +201,14 @@ class Server:
             cluster=cluster,
             sessions=sessions,
             passwords=passwords,
+            segment_cleaner=segment_cleaner,
             meter=ProcessMeter(directory.path, clock),
+            diagnostics=Diagnostics(directory.path, configuration, self._recent_log, clock, logger),
             clock=clock,
             ids=self._ids,
             server_version=version("windsprite"),
             max_reply_body=limits.max_frame_size - _HEADER_BYTES,
-            max_tokens_per_user=tokens.max_tokens_per_user,
+            max_tokens_per_user=settings.personal_access_token.max_tokens_per_user,
         )
         dispatcher = Dispatcher(services, self._handlers, logger)
         wire = Wire(dispatcher, identity.cluster_id, limits.max_frame_size)
@@ -213,6 +216,29 @@ class Server:
         address = await listener.start(settings.tcp.address)
         self._closers.append(lambda: listener.stop(settings.shutdown_timeout))
         return Running(address, str(identity.cluster_id), settings.node.name)
+
+    def _start_token_cleaner(self, state: State, committer: Committer) -> None:
+        cleaner = self._settings.personal_access_token.cleaner
+        if cleaner.enabled:
+            task = TokenCleaner(
+                state, committer, self._clock, self._logger, interval=cleaner.interval
+            )
+            task.start()
+            self._closers.append(task.stop)
+
+    def _start_segment_cleaner(self, state: State, partitions: Partitions) -> SegmentCleaner:
+        retention = self._settings.retention
+        cleaner = SegmentCleaner(
+            state,
+            partitions,
+            self._clock,
+            self._logger,
+            interval=retention.interval if retention.enabled else None,
+            max_frame_size=self._settings.limits.max_frame_size,
+        )
+        cleaner.start()
+        self._closers.append(cleaner.stop)
+        return cleaner
 
     async def _create_root(
         self, state: State, committer: Committer, passwords: Passwords, directory: DataDirectory
@@ -240,7 +266,9 @@ class Server:
         await committer.execute(CreateRoot(username, await passwords.hash(password)), None)
 
 
-async def serve(settings: Settings, logger: Logger, ready_file: Path | None) -> None:
+async def serve(
+    settings: Settings, logger: Logger, recent_log: RecentLog, ready_file: Path | None
+) -> None:
     """Run a server until a signal asks it to stop; a second one stops the process at once."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -253,7 +281,7 @@ async def serve(settings: Settings, logger: Logger, ready_file: Path | None) -> 
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
-    server = Server(settings, logger)
+    server = Server(settings, logger, recent_log=recent_log)
     running = await server.start()
     if settings.tcp.tls.enabled:
         loop.add_signal_handler(signal.SIGHUP, server.reload)
@@ -281,11 +309,13 @@ def run(settings: Settings, *, ready_file: Path | None = None) -> int:
         CertificateError: There is no good certificate for TLS.
         DataDirectoryError: The data directory cannot be used.
     """
+    recent_log = RecentLog(settings.log.recent_lines)
     logger = make_logger(
         log_format=settings.log.format,
         level=settings.log.level,
         stream=sys.stderr,
         clock=SystemClock(),
+        recent=recent_log,
     )
     wanted = settings.limits.max_connections + settings.storage.open_files + _OTHER_FILES
     allowed = allow_open_files(wanted)
@@ -297,7 +327,7 @@ def run(settings: Settings, *, ready_file: Path | None = None) -> int:
         )
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(serve(settings, logger, ready_file))
+            runner.run(serve(settings, logger, recent_log, ready_file))
     except OSError as error:
         logger.error("cannot run", reason=str(error))  # noqa: TRY400 - the sentence says it all
         return 1

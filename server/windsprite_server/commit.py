@@ -68,6 +68,10 @@ class PartitionStore(Protocol):
         """
         ...
 
+    def condemn(self, place: PartitionPlace) -> None:
+        """Show nothing of a partition any more: it is gone, and its files will be removed."""
+        ...
+
     async def remove(self, place: PartitionPlace) -> None:
         """Delete the files of a partition that is gone; nothing to delete is no error.
 
@@ -348,6 +352,7 @@ class Committer:
                     await self._clock.sleep(0)
             elif isinstance(effect, PartitionCondemned):
                 self._unopened.pop(effect.place, None)
+                self._partitions.condemn(effect.place)
                 self._untidy.set()
             elif isinstance(effect, UserDeleted):
                 self._turn_away(effect.user_id)

@@ -175,6 +175,7 @@ class RecordingPartitions:
     def __init__(self, existing: Iterable[PartitionPlace] = ()) -> None:
         self.open_places = set(existing)
         self.opened: list[PartitionPlace] = []
+        self.condemned: list[PartitionPlace] = []
         self.removed: list[PartitionPlace] = []
         self.failing = False
 
@@ -185,6 +186,9 @@ class RecordingPartitions:
         assert place.partition_id < len(topic.partitions)
         self.open_places.add(place)
         self.opened.append(place)
+
+    def condemn(self, place: PartitionPlace) -> None:
+        self.condemned.append(place)
 
     async def remove(self, place: PartitionPlace) -> None:
         if self.failing:

@@ -5,9 +5,11 @@ one that adds a field to each of its lines. Bind once per connection, and never 
 """
 
 import logging
+import re
+from collections import deque
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO, get_args
+from typing import Any, Final, Literal, TextIO, get_args
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
@@ -21,9 +23,38 @@ Logger = FilteringBoundLogger
 LOG_FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_KEPT_OF_A_LINE: Final = 4096
+
+
+class RecentLog:
+    """The newest lines of a log, in memory; may be used from any thread.
+
+    Args:
+        size: How many lines are kept, each with up to 4,096 characters.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._lines: deque[str] = deque(maxlen=size)
+
+    def __call__(self, _logger: object, _method: str, rendered: object) -> str:
+        """Note a line; the last of the processors of a logger."""
+        line = str(rendered)
+        self._lines.append(line[:_KEPT_OF_A_LINE])
+        return line
+
+    def lines(self) -> list[str]:
+        """The lines, oldest first, without colours."""
+        return [_COLOUR.sub("", line) for line in list(self._lines)]
+
 
 def make_logger(
-    *, log_format: LogFormat, level: LogLevel, stream: TextIO, clock: Clock
+    *,
+    log_format: LogFormat,
+    level: LogLevel,
+    stream: TextIO,
+    clock: Clock,
+    recent: RecentLog | None = None,
 ) -> FilteringBoundLogger:
     """Build a logger that writes one line per event to `stream`.
 
@@ -32,8 +63,10 @@ def make_logger(
         level: The lowest level that is written.
         stream: Where lines go; flushed after each.
         clock: Gives the time of each line, written in UTC with microseconds.
+        recent: Keeps the newest lines as well.
     """
-    return _build(log_format, logging.getLevelNamesMapping()[level.upper()], stream, clock)
+    number = logging.getLevelNamesMapping()[level.upper()]
+    return _build(log_format, number, stream, clock, recent)
 
 
 def make_quiet_logger(stream: TextIO, clock: Clock) -> FilteringBoundLogger:
@@ -41,7 +74,13 @@ def make_quiet_logger(stream: TextIO, clock: Clock) -> FilteringBoundLogger:
     return _build("console", logging.CRITICAL, stream, clock)
 
 
-def _build(log_format: LogFormat, level: int, stream: TextIO, clock: Clock) -> FilteringBoundLogger:
+def _build(
+    log_format: LogFormat,
+    level: int,
+    stream: TextIO,
+    clock: Clock,
+    recent: RecentLog | None = None,
+) -> FilteringBoundLogger:
     # Tracebacks are plain text everywhere: those with local variables would print passwords.
     ending: list[Processor]
     if log_format == "json":
@@ -52,6 +91,8 @@ def _build(log_format: LogFormat, level: int, stream: TextIO, clock: Clock) -> F
                 colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
             )
         ]
+    if recent is not None:
+        ending.append(recent)
     logger = structlog.wrap_logger(
         structlog.PrintLogger(stream),
         processors=[structlog.processors.add_log_level, _Timestamp(clock), *ending],

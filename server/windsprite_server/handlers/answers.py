@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.outcomes import Evicted, NotNow, Outcome, Refused, Rejected
 from windsprite_protocol.model.sessions import EvictionReason
@@ -37,3 +40,18 @@ def not_now(code: ErrorCode = ErrorCode.TRANSIENT_NOT_ACCEPTED) -> UnsuccessfulE
 def evicted(reason: EvictionReason) -> UnsuccessfulError:
     """To raise when a session is over or a login is refused."""
     return UnsuccessfulError(Evicted(reason))
+
+
+@contextmanager
+def executing() -> Iterator[None]:
+    """Inside, what is refused for the state of the server is rejected: the request is executed.
+
+    For commands that change something without being journaled; the others are turned down when they
+    are applied.
+    """
+    try:
+        yield
+    except UnsuccessfulError as error:
+        if isinstance(error.outcome, Refused):
+            raise rejected(error.outcome.code) from error
+        raise

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from windsprite_server.cluster import Cluster
 from windsprite_server.commit import Committer
 from windsprite_server.core.clock import Clock
+from windsprite_server.core.diagnostics import Diagnostics
 from windsprite_server.core.ids import Ids
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
 from windsprite_server.metadata.state import State
 from windsprite_server.partitions import Partitions
+from windsprite_server.segment_cleaner import SegmentCleaner
 from windsprite_server.session import Sessions
 
 
@@ -26,7 +28,9 @@ class Services:
         cluster: Who leads.
         sessions: Who is connected.
         passwords: To verify and hash them.
+        segment_cleaner: Removes segments.
         meter: Figures of the process.
+        diagnostics: Archives for whoever helps with the server.
         clock: Time.
         ids: Randomness, for secrets that clients are given.
         server_version: Of this software, as clients are told.
@@ -41,7 +45,9 @@ class Services:
     cluster: Cluster
     sessions: Sessions
     passwords: Passwords
+    segment_cleaner: SegmentCleaner
     meter: ProcessMeter
+    diagnostics: Diagnostics
     clock: Clock
     ids: Ids
     server_version: str

@@ -36,13 +36,13 @@ def get_stream(
     if stream is None:
         return None
     require(services, connection, Rule.READ_STREAM, stream.id)
-    return stream_details(stream, services.partitions.figures)
+    return stream_details(stream, services.partitions)
 
 
 def get_streams(services: Services, connection: Connection, _: GetStreams) -> tuple[Stream, ...]:
     """Tell about all streams."""
     require(services, connection, Rule.READ_STREAMS)
-    figures = services.partitions.figures
+    figures = services.partitions
     return tuple(stream_summary(stream, figures) for stream in streams_by_id(services.state))
 
 

@@ -1,7 +1,12 @@
-"""The server itself: ping, statistics, cluster metadata, connected clients (spec 06, 6)."""
+"""The server itself: ping, figures, snapshots, cluster metadata, connected clients (spec 06, 6)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
 from windsprite_protocol.model.system import (
     NOT_LOGGED_IN,
@@ -11,17 +16,31 @@ from windsprite_protocol.model.system import (
     GetClient,
     GetClients,
     GetMe,
+    GetSnapshot,
     GetStats,
     OptionScope,
     OptionSpec,
     Ping,
+    Snapshot,
+    SnapshotCompression,
+    SnapshotKind,
     Stats,
 )
 from windsprite_protocol.topic_options import describe
+from windsprite_server.core.diagnostics import DiagnosticsBusyError
 from windsprite_server.handlers.access import require
+from windsprite_server.handlers.answers import refused
 from windsprite_server.handlers.services import Services
 from windsprite_server.metadata.authorization import Rule
 from windsprite_server.session import Connection
+
+_ALL_OF_A_SNAPSHOT: Final = (
+    SnapshotKind.FILESYSTEM_OVERVIEW,
+    SnapshotKind.PROCESS_LIST,
+    SnapshotKind.RESOURCE_USAGE,
+    SnapshotKind.SERVER_LOGS,
+    SnapshotKind.SERVER_CONFIG,
+)
 
 
 def ping(_services: Services, _connection: Connection, _request: Ping) -> None:
@@ -64,12 +83,38 @@ def describe_options(
     return describe() if request.scope is OptionScope.TOPIC else ()
 
 
+def get_snapshot(
+    services: Services, connection: Connection, request: GetSnapshot
+) -> Coroutine[Any, Any, Snapshot]:
+    """Make an archive that describes the state of the server."""
+    require(services, connection, Rule.SERVERS)
+    kinds = request.kinds
+    if kinds == (SnapshotKind.ALL,):
+        kinds = _ALL_OF_A_SNAPSHOT
+    elif SnapshotKind.ALL in kinds:
+        raise refused(ErrorCode.INVALID_COMMAND)
+    return _snapshot(services, request.compression, kinds)
+
+
+async def _snapshot(
+    services: Services, compression: SnapshotCompression, kinds: tuple[SnapshotKind, ...]
+) -> Snapshot:
+    try:
+        archive = await services.diagnostics.archive(compression, kinds)
+    except DiagnosticsBusyError as error:
+        raise refused(ErrorCode.SNAPSHOT_FILE_COMPLETION_FAILED) from error
+    if len(archive) > services.max_reply_body:
+        raise refused(ErrorCode.SNAPSHOT_FILE_COMPLETION_FAILED)
+    return Snapshot(archive)
+
+
 def get_stats(services: Services, connection: Connection, _: GetStats) -> Stats:
     """Tell the figures of the server."""
     require(services, connection, Rule.SERVERS)
     streams = services.state.streams.values()
     topics = [topic for stream in streams for topic in stream.topics.values()]
-    held = services.partitions.totals()
+    partitions_count = sum(len(topic.partitions) for topic in topics)
+    held = services.partitions.everything()
     figures = services.meter.read()
     names = services.meter.names
     return Stats(
@@ -86,8 +131,9 @@ def get_stats(services: Services, connection: Connection, _: GetStats) -> Stats:
         messages_size_bytes=held.size_bytes,
         streams_count=len(services.state.streams),
         topics_count=len(topics),
-        partitions_count=sum(len(topic.partitions) for topic in topics),
-        segments_count=held.segments_count,
+        partitions_count=partitions_count,
+        # A partition has a segment even before its log could be opened.
+        segments_count=held.segments_count + partitions_count - held.partitions_count,
         messages_count=held.messages_count,
         clients_count=len(services.sessions),
         consumer_groups_count=sum(len(topic.groups) for topic in topics),
@@ -120,9 +166,9 @@ def _details(connection: Connection) -> ClientDetails:
 
 
 def _semver_number(version: str) -> int:
-    """Major, minor and patch as decimal digits: 0.9.0 is 9000; 0 if it is no such version."""
-    parts = version.split("-", maxsplit=1)[0].split(".")
-    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
+    """Major, minor and patch as digits: 0.9.0 and 0.9.0rc1 are 9000; 0 if there are none."""
+    parts = re.match(r"(\d+)\.(\d+)\.(\d+)", version, re.ASCII)
+    if parts is None:
         return 0
-    major, minor, patch = map(int, parts)
+    major, minor, patch = map(int, parts.groups())
     return major * 1_000_000 + minor * 1_000 + patch

@@ -31,6 +31,7 @@ HANDLERS: Final[Mapping[type[Any], Handler]] = MappingProxyType(
     {
         system_model.Ping: system.ping,
         system_model.GetStats: system.get_stats,
+        system_model.GetSnapshot: system.get_snapshot,
         system_model.GetMe: system.get_me,
         system_model.GetClient: system.get_client,
         system_model.GetClients: system.get_clients,
@@ -61,6 +62,7 @@ HANDLERS: Final[Mapping[type[Any], Handler]] = MappingProxyType(
         topics_model.PurgeTopic: topics.purge_topic,
         topics_model.CreatePartitions: topics.create_partitions,
         topics_model.DeletePartitions: topics.delete_partitions,
+        topics_model.DeleteSegments: topics.delete_segments,
         messages_model.SendMessages: messages.send_messages,
         messages_model.PollMessages: messages.poll_messages,
         offsets_model.GetConsumerOffset: offsets.get_consumer_offset,

@@ -1,4 +1,4 @@
-"""Topics and their partitions (spec 03, 4.7-4.14)."""
+"""Topics, their partitions and segments (spec 03, 4.7-4.15)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from windsprite_protocol.model.topics import (
     CreatePartitions,
     CreateTopic,
     DeletePartitions,
+    DeleteSegments,
     DeleteTopic,
     GetTopic,
     GetTopics,
@@ -26,10 +27,11 @@ from windsprite_protocol.topic_options import (
     resolve_for_create,
     resolve_for_update,
 )
-from windsprite_server.handlers.access import require
-from windsprite_server.handlers.answers import refused
+from windsprite_server.handlers.access import log_at, require, topic_at
+from windsprite_server.handlers.answers import executing, not_now, refused
 from windsprite_server.handlers.metadata import commit
 from windsprite_server.handlers.services import Services
+from windsprite_server.log.errors import LogClosedError, LogError, LogUnavailableError
 from windsprite_server.metadata import commands
 from windsprite_server.metadata.authorization import Rule
 from windsprite_server.metadata.queries import find_stream, find_topic, topics_by_id
@@ -47,7 +49,7 @@ def get_topic(services: Services, connection: Connection, request: GetTopic) -> 
     if stream is None or topic is None:
         return None
     require(services, connection, Rule.READ_TOPIC, stream.id, topic.id)
-    return topic_details(stream, topic, services.partitions.figures)
+    return topic_details(stream, topic, services.partitions)
 
 
 def get_topics(services: Services, connection: Connection, request: GetTopics) -> tuple[Topic, ...]:
@@ -56,7 +58,7 @@ def get_topics(services: Services, connection: Connection, request: GetTopics) -
     if stream is None:
         return ()
     require(services, connection, Rule.READ_TOPICS, stream.id)
-    figures = services.partitions.figures
+    figures = services.partitions
     return tuple(topic_summary(stream, topic, figures) for topic in topics_by_id(stream))
 
 
@@ -132,6 +134,28 @@ def delete_partitions(
     _check_count(request.partitions_count)
     command = commands.DeletePartitions(request.stream, request.topic, request.partitions_count)
     return commit(services, connection, command)
+
+
+async def delete_segments(
+    services: Services, connection: Connection, request: DeleteSegments
+) -> None:
+    """Remove the oldest sealed segments of a partition, some of them later if consumers need them.
+
+    No command of the journal: what is asked for is kept with the partition it concerns.
+    """
+    with executing():
+        stream, topic = topic_at(services, request.stream, request.topic)
+        require(services, connection, Rule.MANAGE_TOPIC, stream.id, topic.id)
+        log = log_at(services, stream, topic, request.partition_id)
+    if not services.cluster.may_write():
+        raise not_now()
+    try:
+        await services.segment_cleaner.delete_segments(log, request.segments_count)
+    except (LogUnavailableError, LogClosedError) as error:
+        raise not_now() from error
+    except LogError as error:
+        # Nobody knows what a failed disk has kept of the request.
+        raise refused(ErrorCode.ERROR) from error
 
 
 def _segment_size(services: Services, request: UpdateTopic) -> int:

@@ -295,10 +295,7 @@ class PartitionLog:
 
     @property
     def owes_removals(self) -> bool:
-        """Whether something that was to be removed is still there.
-
-        A consumer holds back what `request_removal` asked for, or the disk refused to delete files.
-        """
+        """Whether consumers or the disk hold back what `enforce_retention` is to remove."""
         watermark = self.offsets.watermarks.get(_WATERMARK)
         return bool(self._condemned) or (
             watermark is not None and retention.up_to(self._sealed(), watermark) > 0

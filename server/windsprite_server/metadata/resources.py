@@ -47,8 +47,8 @@ from windsprite_server.metadata.state import (
     User,
 )
 from windsprite_server.metadata.views import (
+    NO_FIGURES,
     group_details,
-    no_figures,
     stream_details,
     topic_details,
 )
@@ -67,7 +67,7 @@ def create_stream(state: State, command: commands.CreateStream, context: Context
     stream = Stream(state.free_stream_ids.take(), command.name, context.timestamp_us)
     state.streams[stream.id] = stream
     state.stream_ids[stream.name] = stream.id
-    return Applied(Success(stream_details(stream, no_figures)))
+    return Applied(Success(stream_details(stream, NO_FIGURES)))
 
 
 def update_stream(state: State, command: commands.UpdateStream, context: Context) -> Applied:
@@ -139,7 +139,7 @@ def create_topic(state: State, command: commands.CreateTopic, context: Context) 
     )
     state.streams[stream.id] = stream
     return Applied(
-        Success(topic_details(stream, topic, no_figures)),
+        Success(topic_details(stream, topic, NO_FIGURES)),
         tuple(PartitionOpened(place, topic) for place in places_of_topic(stream, topic)),
     )
 
@@ -293,8 +293,9 @@ def _purge(
     purged = replace(
         topic, partitions=tuple(reborn[partition.created_at] for partition in topic.partitions)
     )
+    condemned = _condemn(state, places_of_topic(stream, topic))
     opened = [PartitionOpened(place, purged) for place in places_of_topic(stream, purged)]
-    return purged, [*opened, *_condemn(state, places_of_topic(stream, topic))]
+    return purged, [*condemned, *opened]
 
 
 def _condemn(state: State, places: Iterable[PartitionPlace]) -> tuple[PartitionCondemned, ...]:

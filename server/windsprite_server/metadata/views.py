@@ -1,14 +1,12 @@
 """The state as replies show it: domain values of the protocol.
 
-How much a partition holds is not metadata. Values that say it ask a `Figures` function for the
-place of each partition concerned.
+How much something holds is not metadata. Values that say it ask `Figures`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from windsprite_protocol.model import groups, streams, tokens, topics, users
 from windsprite_server.metadata.commands import PartitionPlace
@@ -16,18 +14,8 @@ from windsprite_server.metadata.queries import places_of_topic, topics_by_id
 from windsprite_server.metadata.state import ConsumerGroup, Stream, Topic, User
 
 
-class PartitionFigures(Protocol):
-    """What the log of a partition says about itself; sizes in bytes."""
-
-    @property
-    def segments_count(self) -> int:
-        """The active one included."""
-        ...
-
-    @property
-    def current_offset(self) -> int:
-        """Of the newest message; 0 while there is none."""
-        ...
+class Held(Protocol):
+    """How much a partition, a topic or a stream holds."""
 
     @property
     def size_bytes(self) -> int:
@@ -40,7 +28,34 @@ class PartitionFigures(Protocol):
         ...
 
 
-Figures: TypeAlias = Callable[[PartitionPlace], PartitionFigures]
+class PartitionFigures(Held, Protocol):
+    """What the log of a partition says about itself."""
+
+    @property
+    def segments_count(self) -> int:
+        """The active one included."""
+        ...
+
+    @property
+    def current_offset(self) -> int:
+        """Of the newest message; 0 while there is none."""
+        ...
+
+
+class Figures(Protocol):
+    """Knows how much everything holds."""
+
+    def partition(self, place: PartitionPlace) -> PartitionFigures:
+        """What a partition holds."""
+        ...
+
+    def topic(self, stream_id: int, topic_id: int) -> Held:
+        """What the partitions of a topic hold together."""
+        ...
+
+    def stream(self, stream_id: int) -> Held:
+        """What the partitions of a stream hold together."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +69,45 @@ class _Nothing:
 _NOTHING: Final = _Nothing()
 
 
-def no_figures(_: PartitionPlace) -> PartitionFigures:
-    """The `Figures` of partitions that are just being created."""
-    return _NOTHING
+class _NoFigures:
+    def partition(self, _: PartitionPlace) -> PartitionFigures:
+        return _NOTHING
+
+    def topic(self, _: int, __: int) -> Held:
+        return _NOTHING
+
+    def stream(self, _: int) -> Held:
+        return _NOTHING
+
+
+NO_FIGURES: Final = _NoFigures()
+"""The `Figures` of what is just being created (spec 03, 3.6)."""
 
 
 def stream_summary(stream: Stream, figures: Figures) -> streams.Stream:
     """A stream without its topics."""
-    return stream_details(stream, figures).stream
+    held = figures.stream(stream.id)
+    return streams.Stream(
+        id=stream.id,
+        created_at=stream.created_at,
+        topics_count=len(stream.topics),
+        size_bytes=held.size_bytes,
+        messages_count=held.messages_count,
+        name=stream.name,
+    )
 
 
 def stream_details(stream: Stream, figures: Figures) -> streams.StreamDetails:
     """A stream and its topics, by ascending id."""
-    summaries = tuple(topic_summary(stream, topic, figures) for topic in topics_by_id(stream))
     return streams.StreamDetails(
-        streams.Stream(
-            id=stream.id,
-            created_at=stream.created_at,
-            topics_count=len(summaries),
-            size_bytes=sum(summary.size_bytes for summary in summaries),
-            messages_count=sum(summary.messages_count for summary in summaries),
-            name=stream.name,
-        ),
-        summaries,
+        stream_summary(stream, figures),
+        tuple(topic_summary(stream, topic, figures) for topic in topics_by_id(stream)),
     )
 
 
 def topic_summary(stream: Stream, topic: Topic, figures: Figures) -> topics.Topic:
     """A topic without its partitions."""
-    size_bytes = 0
-    messages_count = 0
-    for place in places_of_topic(stream, topic):
-        partition = figures(place)
-        size_bytes += partition.size_bytes
-        messages_count += partition.messages_count
+    held = figures.topic(stream.id, topic.id)
     return topics.Topic(
         id=topic.id,
         created_at=topic.created_at,
@@ -95,8 +115,8 @@ def topic_summary(stream: Stream, topic: Topic, figures: Figures) -> topics.Topi
         message_expiry=topic.message_expiry,
         compression=topic.compression,
         max_topic_size=topic.max_topic_size,
-        size_bytes=size_bytes,
-        messages_count=messages_count,
+        size_bytes=held.size_bytes,
+        messages_count=held.messages_count,
         name=topic.name,
         options=topic.options,
         derived_options=topic.derived_options,
@@ -107,7 +127,7 @@ def topic_details(stream: Stream, topic: Topic, figures: Figures) -> topics.Topi
     """A topic and its partitions, by ascending id."""
     partitions = []
     for place, partition in zip(places_of_topic(stream, topic), topic.partitions, strict=True):
-        held = figures(place)
+        held = figures.partition(place)
         partitions.append(
             topics.Partition(
                 id=place.partition_id,

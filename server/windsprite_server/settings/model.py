@@ -374,6 +374,18 @@ class Storage(Section):
     )
 
 
+class Retention(Section):
+    """The removal of old messages, which topics ask for by message_expiry and max_topic_size."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Whether old messages are removed. What clients delete goes in any case.",
+    )
+    interval: Duration = Field(
+        default=60, ge=0.01, description="The time from one look at all partitions to the next."
+    )
+
+
 class Journal(Section):
     """The durable list of metadata commands."""
 
@@ -398,6 +410,12 @@ class Log(Section):
     )
     level: LogLevel = Field(
         default="info", description="The lowest level written: debug, info, warning or error."
+    )
+    recent_lines: int = Field(
+        default=1000,
+        ge=0,
+        le=100_000,
+        description="The newest lines are kept in memory, this many, for snapshots (command 11).",
     )
 
 
@@ -435,6 +453,7 @@ class Settings(BaseSettings):
     limits: Limits = Field(default=Limits())
     personal_access_token: PersonalAccessToken = Field(default=PersonalAccessToken())
     storage: Storage = Field(default=Storage())
+    retention: Retention = Field(default=Retention())
     journal: Journal = Field(default=Journal())
     log: Log = Field(default=Log())
 

@@ -15,7 +15,13 @@ from windsprite_protocol.model.groups import SyncConsumerGroup
 from windsprite_protocol.model.messages import Buffer
 from windsprite_protocol.model.outcomes import Evicted, Outcome, Refused, Success
 from windsprite_protocol.model.sessions import EvictionReason, LoginAttempt
-from windsprite_protocol.model.system import GetClient, TransportKind
+from windsprite_protocol.model.system import (
+    GetClient,
+    GetSnapshot,
+    SnapshotCompression,
+    SnapshotKind,
+    TransportKind,
+)
 from windsprite_protocol.v0_11.decoder import Frame
 from windsprite_protocol.v0_11.frames import Operation, RequestHeader, accepts
 from windsprite_protocol.v0_11.serving import Call, InadmissibleError, admit, encode_outcome
@@ -40,8 +46,12 @@ class Answer(NamedTuple):
 
 _IGNORED = Answer((), 0)
 
-# Reads whose bodies nobody can read are answered like those of things that do not exist.
-_UNREADABLE_CLIENT: Final = GetClient(client_id=0)
+# Of these the permission is checked before the body is read: requests for what cannot be there
+# stand in for those that cannot be read.
+_STAND_INS: Final = {
+    GetClient: GetClient(client_id=0),
+    GetSnapshot: GetSnapshot(SnapshotCompression.STORED, (SnapshotKind.ALL, SnapshotKind.ALL)),
+}
 _NO_SUCH_THING: Final = Success(None)
 
 
@@ -138,8 +148,9 @@ class Wire:
             return Evicted(EvictionReason.MALFORMED_LOGIN)
         if request_type is SyncConsumerGroup:
             return _NO_SUCH_THING
-        if request_type is GetClient:
-            outcome = self._dispatcher.dispatch(connection, _UNREADABLE_CLIENT, call.header.request)
+        if request_type in _STAND_INS:
+            stand_in = _STAND_INS[request_type]
+            outcome = self._dispatcher.dispatch(connection, stand_in, call.header.request)
             return cast("Outcome", outcome)  # nothing has to be waited for
         return Refused(error.code)
 

@@ -41,9 +41,21 @@ class Held:
     messages_count: int
 
 
-def by_place(place: PartitionPlace) -> Held:
-    number = place.stream_id * 100 + place.topic_id * 10 + place.partition_id
-    return Held(1, number, number * 1000, number + 1)
+class Numbered:
+    """Figures that tell of what they are."""
+
+    def partition(self, place: PartitionPlace) -> Held:
+        number = place.stream_id * 100 + place.topic_id * 10 + place.partition_id
+        return Held(1, number, number * 1000, number + 1)
+
+    def topic(self, stream_id: int, topic_id: int) -> Held:
+        return Held(0, 0, stream_id * 100 + topic_id * 10, 7)
+
+    def stream(self, stream_id: int) -> Held:
+        return Held(0, 0, stream_id * 100, 8)
+
+
+FIGURES = Numbered()
 
 
 @pytest.fixture
@@ -107,21 +119,21 @@ def test_lists_ascend_whatever_the_order_of_creation(machine: Machine) -> None:
     assert len(places) == 3
 
 
-def test_figures_are_those_of_the_partitions_and_their_sums(machine: Machine) -> None:
+def test_figures_are_told_of_partitions_topics_and_streams(machine: Machine) -> None:
     stream, topic = parts(machine)
     created_at = topic.created_at
-    shown = topic_details(stream, topic, by_place)
+    shown = topic_details(stream, topic, FIGURES)
     assert shown.partitions == (
         topics.Partition(0, created_at, 1, 110, 110_000, 111),
         topics.Partition(1, created_at, 1, 111, 111_000, 112),
     )
-    assert (shown.topic.size_bytes, shown.topic.messages_count) == (221_000, 223)
+    assert (shown.topic.size_bytes, shown.topic.messages_count) == (110, 7)
     assert shown.topic.partitions_count == 2
-    assert topic_summary(stream, topic, by_place) == shown.topic
-    assert stream_details(stream, by_place) == streams.StreamDetails(
-        streams.Stream(1, stream.created_at, 1, 221_000, 223, "s"), (shown.topic,)
+    assert topic_summary(stream, topic, FIGURES) == shown.topic
+    assert stream_details(stream, FIGURES) == streams.StreamDetails(
+        streams.Stream(1, stream.created_at, 1, 100, 8, "s"), (shown.topic,)
     )
-    assert stream_summary(stream, by_place) == stream_details(stream, by_place).stream
+    assert stream_summary(stream, FIGURES) == stream_details(stream, FIGURES).stream
 
 
 def test_groups_users_and_tokens_are_shown(machine: Machine) -> None:

@@ -61,10 +61,13 @@ ALTERNATIVES: dict[str, tuple[str, object]] = {
     "storage.open_files": ("100", 100),
     "storage.sync_threads": ("2", 2),
     "storage.read_threads": ("3", 3),
+    "retention.enabled": ("false", False),
+    "retention.interval": ("100 ms", 0.1),
     "journal.snapshot_every": ("7", 7),
     "journal.max_waiting_commands": ("8", 8),
     "log.format": ("json", "json"),
     "log.level": ("debug", "debug"),
+    "log.recent_lines": ("10", 10),
 }
 
 
