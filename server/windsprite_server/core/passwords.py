@@ -54,7 +54,8 @@ class Passwords:
         Raises:
             TooManyLoginsError: Too many callers wait already.
         """
-        matches = await self._in_thread(self._verify, password_hash or self._dummy_hash, password)
+        stored = self._dummy_hash if password_hash is None else password_hash
+        matches = await self._in_thread(self._verify, stored, password)
         return matches and password_hash is not None
 
     async def hash(self, password: str) -> str:
