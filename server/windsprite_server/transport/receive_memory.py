@@ -21,8 +21,8 @@ class ReceiveMemory:
     hold less.
 
     If all of them waited for each other, nothing would ever become free. So one connection at a
-    time is favoured: it gets what it asks for, until it holds less than before. The limit can be
-    exceeded by what that one holds.
+    time is favoured: it gets what it asks for, until it holds nothing or all are within the limit
+    again. The limit can be exceeded by what that one holds.
 
     Args:
         limit: Bytes that all connections together may hold.
@@ -40,6 +40,11 @@ class ReceiveMemory:
         """Bytes that are granted."""
         return self._used
 
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody is waiting: who has something to give back should do that first."""
+        return bool(self._asking)
+
     def hold(self, holder: Holder, size: int) -> bool:
         """Say how much a connection holds from now on; returns whether it may.
 
@@ -51,7 +56,7 @@ class ReceiveMemory:
             return False
         was_asking = self._asking.pop(holder, None) is not None
         self._grant(holder, size)
-        if size < held and self._favoured is holder:
+        if self._favoured is holder and (not size or self._used <= self._limit):
             self._favoured = None
         if size < held or was_asking:
             self._wake()

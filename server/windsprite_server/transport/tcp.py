@@ -438,7 +438,8 @@ class _TcpConnection(asyncio.BufferedProtocol):
                 wanted=self._is_granted
                 and self._is_writable
                 and len(self._waiting) < self._limits.max_waiting_frames
-                and self._unanswered < self._limits.max_frame_size,
+                and self._unanswered < self._limits.max_frame_size
+                and not (self._unanswered and self._listener.memory.is_short),
             )
         elif self._is_busy:
             self._read(transport, wanted=False)

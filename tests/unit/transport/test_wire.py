@@ -1,0 +1,206 @@
+"""Between frames and handlers: every frame gets the answer that it is due, whatever is in it."""
+
+import asyncio
+import io
+import json
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from support.clock import ManualClock
+from support.command_examples import EXAMPLES, Example
+from support.metadata import Machine
+from support.raw_client import CLIENT, frame, outcome_of
+from windsprite_protocol.errors import DecodeError, ErrorCode
+from windsprite_protocol.model.permissions import GlobalPermissions, Permissions
+from windsprite_protocol.model.sessions import EvictionReason, Logout
+from windsprite_protocol.model.system import GetClient, Ping, TransportKind
+from windsprite_protocol.v0_11.decoder import Frame, FrameDecoder
+from windsprite_protocol.v0_11.frames import unpack_reply
+from windsprite_protocol.v0_11.table import GENERATION
+from windsprite_server.core.log_setup import make_logger
+from windsprite_server.handlers.dispatcher import Dispatcher
+from windsprite_server.handlers.table import HANDLERS
+from windsprite_server.session import Connection, Sessions
+from windsprite_server.transport.wire import Answer, Wire
+
+CLUSTER_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
+ROOT = 0
+GET_CLIENT = 21
+FLUSH = 102
+SYNC_GROUP = 606
+
+
+class Served:
+    """A wire with metadata and sessions, without disks."""
+
+    def __init__(self) -> None:
+        machine = Machine()
+        self.nobody = machine.user("nobody")
+        self.reader = machine.user("reader", Permissions(GlobalPermissions(read_servers=True)))
+        self.sessions = Sessions(1)
+        services: Any = SimpleNamespace(
+            state=machine.state,
+            sessions=self.sessions,
+            committer=SimpleNamespace(position=machine.state.position),
+        )
+        self._log = io.StringIO()
+        logger = make_logger(
+            log_format="json", level="debug", stream=self._log, clock=ManualClock()
+        )
+        self.table = dict(HANDLERS)
+        self.wire = Wire(Dispatcher(services, self.table, logger), CLUSTER_ID, 1 << 20)
+
+    def connect(self, user_id: int | None = ROOT) -> Connection:
+        connection = self.wire.connect(TransportKind.TCP, "192.0.2.1:5", "192.0.2.9", 8090)
+        if user_id is not None:
+            self.sessions.bind(connection, connection.number.to_bytes(16, "big"), user_id)
+        return connection
+
+    def answer(self, connection: Connection, data: bytes) -> Frame | None:
+        (received,) = FrameDecoder().feed(data)
+        answer = self.wire.serve(connection, received)
+        if not isinstance(answer, Answer):
+            answer = asyncio.run(_result(answer))
+        assert answer.bad is None
+        assert answer.size == sum(map(len, answer.parts))
+        frames = FrameDecoder().feed(b"".join(answer.parts))
+        assert len(frames) == (1 if answer.parts else 0)
+        return frames[0] if frames else None
+
+    def outcome(self, connection: Connection, data: bytes) -> tuple[str, int]:
+        return outcome_of(self.answer(connection, data))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._log.getvalue().splitlines()]
+
+
+async def _result(awaited: Any) -> Any:
+    return await awaited
+
+
+@pytest.fixture
+def served() -> Served:
+    return Served()
+
+
+def sent(code: int, body: bytes) -> bytes:
+    """A request of a command with any body."""
+    command = GENERATION.by_code(code)
+    assert command is not None
+    if command.operation == 1:
+        return frame(body, operation=1, code=0, request=0)
+    coded = command.operation == 2
+    return frame(body, operation=command.operation, code=code if coded else 0, session=1, request=9)
+
+
+def unreadable(example: Example) -> bytes | None:
+    """A body that is cut so that it cannot be read any more; `None` if it never is."""
+    for size in range(len(example.body) - 1, -1, -1):
+        try:
+            example.codec.decode(memoryview(example.body[:size]))
+        except DecodeError:
+            return example.body[:size]
+    return None
+
+
+def cut_requests() -> list[Any]:
+    found: dict[int, bytes] = {}
+    for example in EXAMPLES:
+        if example.side == "request" and (body := unreadable(example)) is not None:
+            found.setdefault(example.code, body)
+    return [pytest.param(code, body, id=str(code)) for code, body in sorted(found.items())]
+
+
+def test_all_commands_with_a_body_are_tried() -> None:
+    empty = {1, 10, 12, 20, 22, 32, 39, 41, 201}
+    tried = {parameters.values[0] for parameters in cut_requests()}
+    assert tried == {command.code for command in GENERATION} - empty
+
+
+@pytest.mark.parametrize(("code", "body"), cut_requests())
+def test_a_body_that_cannot_be_read(served: Served, code: int, body: bytes) -> None:
+    expected = {
+        40: ("eviction", EvictionReason.MALFORMED_LOGIN),
+        45: ("eviction", EvictionReason.MALFORMED_LOGIN),
+        FLUSH: ("status", ErrorCode.FEATURE_UNAVAILABLE),
+        GET_CLIENT: ("ok", 0),
+        SYNC_GROUP: ("ok", 0),
+    }.get(code, ("status", ErrorCode.INVALID_COMMAND))
+    connection = served.connect()
+    answer = served.answer(connection, sent(code, body))
+    assert outcome_of(answer) == expected
+    assert answer is not None
+    assert not answer.body
+    assert connection.session is not None, "the session goes on"
+    assert served.events == []
+
+
+def test_whether_clients_may_be_seen_is_asked_before_the_request_is_read(served: Served) -> None:
+    request = sent(GET_CLIENT, b"\x01")
+    forbidden = ("status", ErrorCode.UNAUTHORIZED)
+    assert served.outcome(served.connect(served.nobody), request) == forbidden
+    assert served.outcome(served.connect(served.reader), request) == ("ok", 0)
+
+
+def test_replies_carry_cluster_position_and_what_the_request_said(served: Served) -> None:
+    answer = served.answer(served.connect(), frame(request=77))
+    assert answer is not None
+    header = unpack_reply(answer.header)
+    assert header.cluster == CLUSTER_ID.bytes
+    assert header.client == CLIENT
+    assert header.request == 77
+    assert header.commit > 0
+
+
+def test_unknown_codes(served: Served) -> None:
+    unknown = ("status", ErrorCode.INVALID_COMMAND)
+    for code in (0, 2, 15, 105, 9000, 9100, 0xFFFF_FFFF):
+        assert served.outcome(served.connect(), frame(code=code)) == unknown
+
+
+@pytest.mark.parametrize("operation", sorted(set(range(256)) - {1, 2, 3}))
+def test_every_operation_without_a_login(served: Served, operation: int) -> None:
+    known = {command.operation for command in GENERATION} | {64, 65, 66, 67, 68}
+    expected = (
+        ("eviction", EvictionReason.NO_SESSION)
+        if operation in known
+        else ("status", ErrorCode.INVALID_COMMAND)
+    )
+    connection = served.connect(None)
+    request = frame(b"anything", operation=operation, session=1, request=1)
+    assert served.outcome(connection, request) == expected
+
+
+def test_a_handler_that_does_not_exist_any_more_is_no_crash(served: Served) -> None:
+    del served.table[Ping]
+    unavailable = ("status", ErrorCode.FEATURE_UNAVAILABLE)
+    assert served.outcome(served.connect(), frame()) == unavailable
+
+
+def test_errors_nobody_foresaw_are_logged_without_the_values_of_the_request(
+    served: Served,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("what now")
+
+    served.table[Logout] = fail
+    served.table[GetClient] = lambda *_: object()  # its codec does not know this
+    connection = served.connect()
+    failed = ("status", ErrorCode.ERROR)
+    assert served.outcome(connection, sent(39, b"secret")) == failed
+    assert served.outcome(connection, sent(GET_CLIENT, b"\x01\0\0\0")) == failed
+    assert [event["request_number"] for event in served.events] == [9, 9]
+    assert [event["connection"] for event in served.events] == [connection.number] * 2
+    assert "RuntimeError: what now" in served.events[0]["exception"]
+    assert "secret" not in str(served.events)
+
+
+def test_a_request_may_end_the_session_of_the_one_behind_it(served: Served) -> None:
+    connection = served.connect()
+    assert served.outcome(connection, sent(39, b"")) == ("ok", 0)
+    assert served.outcome(connection, sent(20, b"")) == ("status", ErrorCode.UNAUTHENTICATED)
+    assert served.outcome(connection, sent(39, b"")) == ("ok", 0)
