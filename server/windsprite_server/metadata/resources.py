@@ -32,6 +32,9 @@ from windsprite_server.metadata.effects import (
     Effect,
     PartitionCondemned,
     PartitionOpened,
+    PartitionsChanged,
+    TopicDeleted,
+    TopicPurged,
 )
 from windsprite_server.metadata.queries import find_group, places_of_topic, topics_by_id
 from windsprite_server.metadata.state import (
@@ -92,10 +95,11 @@ def delete_stream(state: State, command: commands.DeleteStream, context: Context
     for user in list(state.users.values()):
         if user.permissions is not None and stream.id in user.grants.streams:
             _set_permissions(state, user, without_stream(user.permissions, stream.id))
-    condemned = [
-        place for topic in topics_by_id(stream) for place in places_of_topic(stream, topic)
-    ]
-    return Applied(effects=_condemn(state, condemned))
+    effects: list[Effect] = []
+    for topic in topics_by_id(stream):
+        effects.append(TopicDeleted(stream.id, topic.id))
+        effects += _condemn(state, places_of_topic(stream, topic))
+    return Applied(effects=tuple(effects))
 
 
 def purge_stream(state: State, command: commands.PurgeStream, context: Context) -> Applied:
@@ -179,7 +183,8 @@ def delete_topic(state: State, command: commands.DeleteTopic, context: Context) 
     for user in list(state.users.values()):
         if user.permissions is not None and (stream.id, topic.id) in user.grants.topics:
             _set_permissions(state, user, without_topic(user.permissions, stream.id, topic.id))
-    return Applied(effects=_condemn(state, places_of_topic(stream, topic)))
+    condemned = _condemn(state, places_of_topic(stream, topic))
+    return Applied(effects=(TopicDeleted(stream.id, topic.id), *condemned))
 
 
 def purge_topic(state: State, command: commands.PurgeTopic, context: Context) -> Applied:
@@ -205,14 +210,14 @@ def create_partitions(
     added = _new_partitions(command.partitions_count, context)
     topic = replace(topic, partitions=topic.partitions + added)
     _put_topic(state, stream, topic)
-    return Applied(
-        effects=tuple(
-            PartitionOpened(
-                PartitionPlace(stream.id, topic.id, before + index, partition.incarnation), topic
-            )
-            for index, partition in enumerate(added)
+    opened = (
+        PartitionOpened(
+            PartitionPlace(stream.id, topic.id, before + index, partition.incarnation), topic
         )
+        for index, partition in enumerate(added)
     )
+    changed = PartitionsChanged(stream.id, topic.id, len(topic.partitions))
+    return Applied(effects=(*opened, changed))
 
 
 def delete_partitions(
@@ -231,7 +236,8 @@ def delete_partitions(
         for index, partition in enumerate(topic.partitions[kept:])
     ]
     _put_topic(state, stream, replace(topic, partitions=topic.partitions[:kept]))
-    return Applied(effects=_condemn(state, removed))
+    changed = PartitionsChanged(stream.id, topic.id, kept)
+    return Applied(effects=(changed, *_condemn(state, removed)))
 
 
 def create_consumer_group(
@@ -295,7 +301,7 @@ def _purge(
     )
     condemned = _condemn(state, places_of_topic(stream, topic))
     opened = [PartitionOpened(place, purged) for place in places_of_topic(stream, purged)]
-    return purged, [*condemned, *opened]
+    return purged, [TopicPurged(stream.id, topic.id), *condemned, *opened]
 
 
 def _condemn(state: State, places: Iterable[PartitionPlace]) -> tuple[PartitionCondemned, ...]:

@@ -24,6 +24,9 @@ from windsprite_server.metadata.effects import (
     Context,
     PartitionCondemned,
     PartitionOpened,
+    PartitionsChanged,
+    TopicDeleted,
+    TopicPurged,
 )
 from windsprite_server.metadata.queries import find_stream, find_topic, live_partitions
 from windsprite_server.metadata.state import State, Topic
@@ -156,7 +159,7 @@ def test_a_topic_may_have_no_partition(machine: Machine) -> None:
     assert machine.do(topic_of("s", "t", 0)).partitions == ()
     assert machine.last.effects == ()
     machine.do(c.PurgeTopic("s", "t"))
-    assert machine.last.effects == ()
+    assert machine.last.effects == (TopicPurged(0, 0),)
 
 
 def test_topic_ids_and_names_are_those_of_one_stream(machine: Machine) -> None:
@@ -325,6 +328,36 @@ def test_group_ids_never_come_again_in_a_topic(machine: Machine) -> None:
     machine.do(c.DeleteTopic("s", "t"))
     machine.do(topic_of("s", "t"))
     assert machine.do(c.CreateConsumerGroup("s", "t", "b")).group.id == 0
+
+
+def test_what_concerns_the_members_of_groups_is_told(machine: Machine) -> None:
+    def told() -> list[object]:
+        kinds = PartitionOpened, PartitionCondemned
+        return [effect for effect in machine.last.effects if not isinstance(effect, kinds)]
+
+    machine.do(c.CreateStream("s"))
+    for name in "tu":
+        machine.do(topic_of("s", name, 2))
+        assert told() == []
+    machine.do(c.CreatePartitions("s", "u", 3))
+    assert machine.last.effects[-1] == PartitionsChanged(0, 1, 5)
+    assert len(told()) == 1
+    machine.do(c.DeletePartitions("s", "u", 5))
+    assert machine.last.effects[0] == PartitionsChanged(0, 1, 0)
+    assert len(told()) == 1
+    machine.do(c.PurgeTopic("s", "t"))
+    assert machine.last.effects[0] == TopicPurged(0, 0)
+    assert len(told()) == 1
+    machine.do(c.PurgeStream("s"))
+    assert told() == [TopicPurged(0, 0), TopicPurged(0, 1)]
+    machine.do(c.UpdateStream("s", "r"))
+    assert told() == []
+    machine.do(c.DeleteTopic("r", "t"))
+    assert machine.last.effects[0] == TopicDeleted(0, 0)
+    assert len(told()) == 1
+    machine.do(topic_of("r", "t", 1))
+    machine.do(c.DeleteStream("r"))
+    assert told() == [TopicDeleted(0, 0), TopicDeleted(0, 1)]
 
 
 def test_groups_are_told_apart_by_name(machine: Machine) -> None:
