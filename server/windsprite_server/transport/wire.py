@@ -10,9 +10,9 @@ from types import CoroutineType
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
-from windsprite_protocol.errors import BadFrameError, DecodeError
+from windsprite_protocol.errors import BadFrameError, DecodeError, ErrorCode
 from windsprite_protocol.model.groups import SyncConsumerGroup
-from windsprite_protocol.model.messages import Buffer
+from windsprite_protocol.model.messages import Buffer, FlushUnsavedBuffer
 from windsprite_protocol.model.outcomes import Evicted, Outcome, Refused, Success
 from windsprite_protocol.model.sessions import EvictionReason, LoginAttempt
 from windsprite_protocol.model.system import (
@@ -146,6 +146,8 @@ class Wire:
         request_type = call.command.request_type
         if call.header.operation == Operation.REGISTER:
             return Evicted(EvictionReason.MALFORMED_LOGIN)
+        if request_type is FlushUnsavedBuffer:
+            return Refused(ErrorCode.FEATURE_UNAVAILABLE)  # always, so that nobody relies on it
         if request_type is SyncConsumerGroup:
             return _NO_SUCH_THING
         if request_type in _STAND_INS:
