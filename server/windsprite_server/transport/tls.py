@@ -259,29 +259,29 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
     def _deliver(self) -> None:
         """Pass on what can be decrypted, for as long as the connection wants it."""
         while self._is_reading and self._has_more and not (self._is_at_end or self._is_ended):
-            count, end = self._decrypt(memoryview(self._connection.get_buffer(-1)))
+            try:
+                count, is_end = self._decrypt(memoryview(self._connection.get_buffer(-1)))
+            except ssl.SSLError as error:
+                self._fail(error)
+                return
             if count:
                 self._connection.buffer_updated(count)
-            if isinstance(end, ssl.SSLZeroReturnError):
+            if is_end:
                 self._end_of_input()
-            elif end is not None:
-                self._fail(end)
         self._flush()
 
-    def _decrypt(self, buffer: memoryview) -> tuple[int, ssl.SSLError | None]:
-        """Fill a buffer as far as possible; returns how far, and why there will be no more."""
+    def _decrypt(self, buffer: memoryview) -> tuple[int, bool]:
+        """Fill a buffer as far as possible; returns how far, and whether nothing follows."""
         count = 0
-        try:
-            while count < len(buffer):
+        while count < len(buffer):
+            try:
                 read = self._tls.read(len(buffer) - count, buffer[count:])
-                if not read:
-                    return count, ssl.SSLZeroReturnError()
-                count += cast("int", read)
-        except ssl.SSLWantReadError:
-            return count, None
-        except ssl.SSLError as error:
-            return count, error
-        return count, None
+            except ssl.SSLWantReadError:
+                return count, False
+            if not read:
+                return count, True
+            count += cast("int", read)
+        return count, False
 
     def _end_of_input(self) -> None:
         if self._is_at_end:
