@@ -55,10 +55,18 @@ from windsprite_protocol.model.cluster import (
 from windsprite_protocol.model.identifiers import Consumer, ConsumerKind, Identifier
 from windsprite_protocol.model.messages import Confirmation
 from windsprite_protocol.model.offsets import ConsumerOffset
+from windsprite_protocol.model.permissions import (
+    GlobalPermissions,
+    Permissions,
+    StreamPermissions,
+    TopicPermissions,
+)
 from windsprite_protocol.model.streams import Stream, StreamDetails
 from windsprite_protocol.model.system import ClientDetails, ClientInfo, Stats
+from windsprite_protocol.model.tokens import TokenInfo
 from windsprite_protocol.model.topics import Compression, Partition, Topic, TopicDetails
 from windsprite_protocol.model.typed_values import PythonValue, TypedValue, ValueKind
+from windsprite_protocol.model.users import User, UserDetails, UserStatus
 
 __all__ = [
     "DEFAULT_CONNECTION_STRING",
@@ -87,6 +95,7 @@ __all__ = [
     "Endpoint",
     "ErrorCode",
     "From",
+    "GlobalPermissions",
     "Headers",
     "Identifier",
     "IncompatibleServer",
@@ -103,6 +112,7 @@ __all__ = [
     "Partition",
     "Password",
     "PermissionDenied",
+    "Permissions",
     "ProtocolViolation",
     "PythonValue",
     "ReceivedMessage",
@@ -113,12 +123,18 @@ __all__ = [
     "Stats",
     "Stream",
     "StreamDetails",
+    "StreamPermissions",
     "Token",
+    "TokenInfo",
     "Topic",
     "TopicDetails",
+    "TopicPermissions",
     "TypedValue",
     "Unavailable",
     "Unsupported",
+    "User",
+    "UserDetails",
+    "UserStatus",
     "ValueKind",
     "WindspriteError",
     "connect",

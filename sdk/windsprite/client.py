@@ -12,17 +12,27 @@ from windsprite.commands.messages import MessageCommands
 from windsprite.commands.offsets import OffsetCommands
 from windsprite.commands.streams import StreamCommands
 from windsprite.commands.system import SystemCommands
+from windsprite.commands.tokens import TokenCommands
 from windsprite.commands.topics import TopicCommands
+from windsprite.commands.users import UserCommands
 from windsprite.environment import Environment, SystemEnvironment
 from windsprite.tls import tls_context
 
 
-class Client(SystemCommands, StreamCommands, TopicCommands, MessageCommands, OffsetCommands):
+class Client(
+    SystemCommands,
+    StreamCommands,
+    TopicCommands,
+    MessageCommands,
+    OffsetCommands,
+    UserCommands,
+    TokenCommands,
+):
     """A connection to a cluster; made by `connect`.
 
-    Streams, topics and consumers are named by their number (`int`) or their name (`str`): `7` and
-    `"7"` are different. All methods raise a `WindspriteError`, and every one of them takes at
-    most `request_timeout`, or `timeout` seconds where it is given.
+    Streams, topics, consumers and users are named by their number (`int`) or their name (`str`):
+    `7` and `"7"` are different. All methods raise a `WindspriteError`, and every one of them takes
+    at most `request_timeout`, or `timeout` seconds where it is given.
 
     Calls of one client are carried out one after the other, in the order in which they are made.
     A lost connection is replaced, and the client goes where the leader is, without further ado;

@@ -48,6 +48,20 @@ def topic_options(
     return tuple(Option(key, _typed(key, value)) for key, value in {**given, **others}.items())
 
 
+def expiry_of(duration: Duration) -> int:
+    """Microseconds until something expires; words may stand for 0 or `NEVER_EXPIRES`.
+
+    Raises:
+        ValueError: It is no duration, or none that lies ahead.
+    """
+    if isinstance(duration, str):
+        return parse_expiry(duration)
+    if duration <= timedelta(0):
+        message = f"{duration} is not a positive duration"
+        raise ValueError(message)
+    return duration // timedelta(microseconds=1)
+
+
 def _typed(key: str, value: OptionValue) -> TypedValue:
     try:
         if key in _NUMBERS:
@@ -66,10 +80,9 @@ def _number(value: OptionValue, parse: Callable[[str], int]) -> PythonValue:
     if isinstance(value, str):
         return parse(value)
     if isinstance(value, timedelta):
-        if parse is not parse_expiry or value <= timedelta(0):
-            message = f"{value} is not a positive duration" if parse is parse_expiry else "no size"
-            raise ValueError(message)
-        return value // timedelta(microseconds=1)
+        if parse is not parse_expiry:
+            raise ValueError("no size")
+        return expiry_of(value)
     return value
 
 

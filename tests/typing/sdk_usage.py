@@ -70,6 +70,35 @@ async def all_there_is_to_streams_and_topics(client: windsprite.Client) -> None:
     await client.delete_stream("orders")
 
 
+async def users_and_tokens(client: windsprite.Client) -> None:
+    reader = windsprite.Permissions(
+        windsprite.GlobalPermissions(read_servers=True),
+        (
+            windsprite.StreamPermissions(
+                3,
+                read_stream=True,
+                topics=(windsprite.TopicPermissions(7, send_messages=True),),
+            ),
+        ),
+    )
+    created = await client.create_user(
+        "alice", "secret", status=windsprite.UserStatus.INACTIVE, permissions=reader
+    )
+    assert_type(created, windsprite.UserDetails)
+    assert_type(created.permissions, windsprite.Permissions | None)
+    assert_type(await client.get_user(created.user.id), windsprite.UserDetails | None)
+    assert_type(await client.get_users(), tuple[windsprite.User, ...])
+    await client.update_user("alice", username="alicia", status=windsprite.UserStatus.ACTIVE)
+    await client.update_permissions("alicia", None)
+    await client.change_password("alicia", "secret", "another")
+    await client.delete_user("alicia")
+    token = await client.create_token("ci", expiry=timedelta(days=30))
+    assert_type(token, windsprite.Token)
+    await client.login_with_token(token.token)
+    assert_type(await client.get_tokens(), tuple[windsprite.TokenInfo, ...])
+    await client.delete_token("ci")
+
+
 async def messages_and_offsets(client: windsprite.Client) -> None:
     confirmation = await client.send(
         "orders",
