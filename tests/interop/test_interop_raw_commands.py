@@ -15,7 +15,6 @@ TARGET = NAME + NAME
 
 # Bodies that can be read, of what this server does not do yet. Once it does, its tests take over.
 NOT_SERVED = {
-    11: b"\x02\x01\x64",
     14: bytes(32),
     103: b"\x01"
     + NAME
@@ -34,7 +33,6 @@ NOT_SERVED = {
     + bytes(8)
     + b"\x01\x00\x00\x00\x01",
     123: b"\x01" + NAME + TARGET + b"\x01" + bytes(4),
-    503: TARGET + struct.pack("<II", 0, 1),
     600: TARGET + NAME,
     601: TARGET,
     602: TARGET + b"\x01g",

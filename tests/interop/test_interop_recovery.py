@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apache_iggy import AutoLogin, IggyClient, TcpConfig, TcpReconnectionConfig
+from apache_iggy import AutoLogin, IggyClient, PollingStrategy, TcpConfig, TcpReconnectionConfig
 
 from support.official_client import fails_with, figures, messages, payloads, poll, stored_size
 from support.server_process import ServerProcess
@@ -97,6 +97,9 @@ async def test_everything_is_there_after_a_restart(
     assert (details.id, details.created_at) == (topic.id, topic.created_at)
     assert figures(details) == (3, stored_size([3, 3], [5]))
     assert payloads(await poll(reader, name, "t", partition=1)) == [b"one", b"two", b"three"]
+    start = PollingStrategy.Next()
+    following = await poll(reader, name, "t", start, partition=1, consumer="me")
+    assert payloads(following) == [b"two", b"three"]
 
 
 async def test_the_last_of_many_writes_is_there_after_a_kill(server: Restartable) -> None:

@@ -1,15 +1,17 @@
 """The figures of the server with the official client (spec 06, 6.2)."""
 
 import datetime as dt
+import io
 import os
 import socket
 import time
+import zipfile
 from typing import Any
 
 import pytest
 from apache_iggy import IggyClient
 
-from support.official_client import logged_in, messages, stored_size
+from support.official_client import fails_with, logged_in, messages, stored_size
 
 covers = pytest.mark.covers
 
@@ -104,3 +106,59 @@ async def test_who_is_connected(fresh_address: str) -> None:
     await waiting.connect()
     await waiting.ping()
     assert (await clients[0].get_stats()).clients_count == 5  # logged in or not
+
+
+@pytest.mark.parametrize(
+    ("compression", "method"),
+    [(1, zipfile.ZIP_STORED), (2, zipfile.ZIP_DEFLATED), (3, zipfile.ZIP_BZIP2)],
+)
+@covers("11 by send_binary_request")
+async def test_a_snapshot(client: IggyClient, compression: int, method: int) -> None:
+    archive = await client.send_binary_request(11, bytes([compression, 2, 4, 6]))
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        assert opened.testzip() is None
+        assert opened.namelist() == ["test.txt", "server_config.txt"]
+        assert {entry.compress_type for entry in opened.infolist()} == {method}
+        assert opened.read("test.txt").strip() == b"test"
+        assert b"tail_memory" in opened.read("server_config.txt")
+
+
+@covers("11 by send_binary_request")
+async def test_a_snapshot_of_everything_and_of_nothing(client: IggyClient) -> None:
+    everything = await client.send_binary_request(11, b"\x02\x01\x64")
+    with zipfile.ZipFile(io.BytesIO(everything)) as opened:
+        assert {"resource_usage.txt", "server_logs.txt", "server_config.txt"} <= set(
+            opened.namelist()
+        )
+        assert "test.txt" not in opened.namelist()
+    nothing = await client.send_binary_request(11, b"\x02\x00")
+    with zipfile.ZipFile(io.BytesIO(nothing)) as opened:
+        assert opened.namelist() == []
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\x02",
+        b"\x02\x01",
+        b"\x00\x01\x04",
+        b"\x07\x01\x04",
+        b"\x02\x01\x07",
+        b"\x02\x02\x64\x04",
+    ],
+)
+@covers("11 by send_binary_request")
+async def test_a_snapshot_that_nobody_can_make(client: IggyClient, payload: bytes) -> None:
+    with fails_with(3):
+        await client.send_binary_request(11, payload)
+
+
+@covers("11 by send_binary_request")
+async def test_who_may_have_a_snapshot(address: str, client: IggyClient) -> None:
+    await client.create_user("nosy", "secret")
+    own = await logged_in(address, "nosy", "secret")
+    for payload in (b"\x02\x01\x04", b"\x02\x01\x07", b""):
+        with fails_with(41):
+            await own.send_binary_request(11, payload)
+    await client.delete_user("nosy")

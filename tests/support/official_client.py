@@ -16,6 +16,7 @@ SENTENCES = {
     5: "Feature is unavailable",
     6: "Invalid identifier",
     8: "Disconnected",
+    9: "Cannot establish connection",
     20: "Resource with key:  was not found.",
     40: "Unauthenticated",
     41: "Unauthorized",
