@@ -8,9 +8,16 @@ from windsprite_server.core.log_setup import (
     LogFormat,
     Logger,
     LogLevel,
+    RecentLog,
     make_logger,
     make_quiet_logger,
 )
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
 
 CLOCK = ManualClock(now_us=1_700_000_000_000_042)
 
@@ -89,3 +96,37 @@ def test_two_loggers_in_one_process_differ() -> None:
     calm.debug("not heard")
     assert "heard" in loud_output.getvalue()
     assert calm_output.getvalue() == ""
+
+
+def test_the_newest_lines_are_kept() -> None:
+    recent = RecentLog(3)
+    output = io.StringIO()
+    logger = make_logger(log_format="json", level="info", stream=output, clock=CLOCK, recent=recent)
+    logger.debug("not written")
+    for number in range(5):
+        logger.info("event", number=number)
+    assert recent.lines() == output.getvalue().splitlines()[2:]
+
+
+def test_lines_are_kept_without_colours_and_not_at_any_length() -> None:
+    recent = RecentLog(2)
+    output = Terminal()
+    logger = make_logger(
+        log_format="console", level="info", stream=output, clock=CLOCK, recent=recent
+    )
+    logger.info("short")
+    logger.info("x" * 10_000)
+    assert "\x1b[" in output.getvalue()
+    short, long = recent.lines()
+    assert "short" in short
+    assert "\x1b" not in short + long
+    assert len(long) <= 4096
+
+
+def test_keeping_no_lines() -> None:
+    recent = RecentLog(0)
+    logger = make_logger(
+        log_format="json", level="info", stream=io.StringIO(), clock=CLOCK, recent=recent
+    )
+    logger.info("event")
+    assert recent.lines() == []
