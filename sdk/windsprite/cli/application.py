@@ -16,7 +16,7 @@ from typing import Annotated, Final
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from windsprite import DEFAULT_CONNECTION_STRING, Address, InvalidConnectionString, WindspriteError
-from windsprite.cli import polling, sending, streams, system, topics
+from windsprite.cli import polling, sending, streams, system, tokens, topics, users
 from windsprite.cli.context import CommandError, Context, OutputFormat, UsageError
 from windsprite.cli.exit_codes import ExitCode
 from windsprite.cli.parameters import flag
@@ -27,7 +27,7 @@ _SERVER_VARIABLE: Final = "WINDSPRITE_SERVER"
 
 application = App(
     name="windsprite",
-    help="""Talk to a Windsprite or Iggy server: streams, topics, messages.
+    help="""Talk to a Windsprite or Iggy server: streams, topics, messages, users.
 
 Try these:
 
@@ -54,11 +54,13 @@ application.command(topics.application)
 application.command(system.cluster, sort_key=5)
 application.command(system.me, sort_key=6)
 application.command(system.stats, sort_key=7)
+application.command(users.application)
+application.command(tokens.application)
 
 
 @application.meta.default
 def launch(
-    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
     server: Annotated[
         str | None,
         Parameter(
@@ -74,7 +76,7 @@ def launch(
     debug: Annotated[bool, flag("Show what happens, and where an error comes from.")] = False,
 ) -> ExitCode:
     """Run a command with the global options."""
-    command, bound, ignored = application.parse_args(tokens, exit_on_error=False, print_error=True)
+    command, bound, ignored = application.parse_args(words, exit_on_error=False, print_error=True)
     _set_up_log(debug=debug)
     try:
         if "context" in ignored:

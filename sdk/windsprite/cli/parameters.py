@@ -24,6 +24,15 @@ def converter(parse: Callable[[str], Any]) -> Callable[[Any, tuple[Token, ...]],
     return convert
 
 
+def each(parse: Callable[[str], Any]) -> Callable[[Any, tuple[Token, ...]], Any]:
+    """The same for an option that may be given several times: a list."""
+
+    def convert(type_: Any, tokens: tuple[Token, ...]) -> Any:  # noqa: ANN401, ARG001
+        return [parse(token.value) for token in tokens]
+
+    return convert
+
+
 def checked(parse: Callable[[str], Any]) -> Callable[[Any, tuple[Token, ...]], Any]:
     """A converter that keeps the text, once `parse` has taken it."""
 

@@ -11,13 +11,20 @@ from windsprite import (
     ClusterMetadata,
     ClusterNode,
     Partition,
+    Permissions,
     Stats,
     Stream,
     StreamDetails,
+    Token,
+    TokenInfo,
     Topic,
     TopicDetails,
     TypedValue,
+    User,
+    UserDetails,
+    UserStatus,
 )
+from windsprite.cli.grants import granted
 from windsprite.cli.output import Cell, Facts, Size, Table, View, bytes_to_json, to_json
 from windsprite_protocol.errors import DecodeError
 from windsprite_protocol.model.system import NOT_LOGGED_IN
@@ -198,6 +205,49 @@ def show_topic(details: TopicDetails) -> View:
     return View([facts, partitions], data)
 
 
+def show_users(users: Sequence[User]) -> View:
+    """A list of users."""
+    table = Table(
+        ("id", "name", "status", "created"),
+        [
+            (user.id, user.username, _status(user.status), show_time(user.created_at))
+            for user in users
+        ],
+    )
+    return View([table], [_user_to_json(user) for user in users])
+
+
+def show_user(details: UserDetails) -> View:
+    """A user and what it may do."""
+    user, permissions = details.user, details.permissions
+    facts = Facts(
+        [
+            ("id", user.id),
+            ("name", user.username),
+            ("status", _status(user.status)),
+            ("created", show_time(user.created_at)),
+        ]
+    )
+    grants = Table(("stream", "topic", "may"), _grant_rows(permissions))
+    data = {**_user_to_json(user), "permissions": _permissions_to_json(permissions)}
+    return View([facts, *([grants] if grants.rows else [])], data)
+
+
+def show_tokens(tokens: Sequence[TokenInfo]) -> View:
+    """A list of tokens."""
+    table = Table(
+        ("name", "expires"),
+        [(token.name, show_time(token.expiry) if token.expiry else "never") for token in tokens],
+    )
+    return View([table], to_json(list(tokens)))
+
+
+def show_new_token(name: str, token: Token) -> View:
+    """A token with its secret."""
+    facts = Facts([("name", name), ("token", token.token)])
+    return View([facts], {"name": name, "token": token.token})
+
+
 def show_time(microseconds: int, *, precision: TimePrecision = "seconds") -> str:
     """A time in UTC, as ISO 8601."""
     try:
@@ -265,6 +315,52 @@ def _topic_to_json(topic: Topic) -> dict[str, Any]:
         **to_json(topic),
         "options": _options_to_json(topic.options),
         "derived_options": _options_to_json(topic.derived_options),
+    }
+
+
+def _status(status: int) -> str:
+    known = {each.value: each.name.lower() for each in UserStatus}
+    return known.get(status, f"unknown ({status})")
+
+
+def _grant_rows(permissions: Permissions | None) -> list[tuple[Cell, ...]]:
+    """What is granted, on everything first; * stands for every stream or topic."""
+    if permissions is None:
+        return []
+    rows: list[tuple[Cell, ...]] = [("*", "*", ", ".join(granted(permissions.root)))]
+    for stream in permissions.streams:
+        rows.append((str(stream.stream_id), "*", ", ".join(granted(stream))))
+        rows += (
+            (str(stream.stream_id), str(topic.topic_id), ", ".join(granted(topic)))
+            for topic in stream.topics
+        )
+    return [row for row in rows if row[-1]]
+
+
+def _permissions_to_json(permissions: Permissions | None) -> dict[str, Any] | None:
+    if permissions is None:
+        return None
+    return {
+        "global": granted(permissions.root),
+        "streams": [
+            {
+                "stream_id": stream.stream_id,
+                "granted": granted(stream),
+                "topics": [
+                    {"topic_id": topic.topic_id, "granted": granted(topic)}
+                    for topic in stream.topics
+                ],
+            }
+            for stream in permissions.streams
+        ],
+    }
+
+
+def _user_to_json(user: User) -> dict[str, Any]:
+    return {
+        **to_json(user),
+        "status": _status(user.status),
+        "options": _options_to_json(user.options),
     }
 
 

@@ -35,7 +35,18 @@ def nobody(nowhere: str, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandL
 def test_help_names_commands_options_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    for word in ("ping", "cluster", "me", "stats", "stream", "topic", "send", "poll"):
+    for word in (
+        "ping",
+        "cluster",
+        "me",
+        "stats",
+        "stream",
+        "topic",
+        "send",
+        "poll",
+        "user",
+        "token",
+    ):
         assert f"│ {word} " in text
     for word in ("--server", "--output", "--debug", "WINDSPRITE_SERVER", "Exit codes", "130"):
         assert word in text
