@@ -34,6 +34,12 @@ def test_the_example_of_the_readme(address: str, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "0 b'one'\n1 b'two'\n"
 
 
+def test_the_example_of_users(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run_example("docs/users.md", address)
+    assert "username='shop'" in capsys.readouterr().out
+    assert asyncio.run(count_messages(address)) == 1
+
+
 async def count_messages(address: str) -> int:
     async with windsprite.connect(f"iggy://iggy:iggy@{address}") as client:
         topic = await client.get_topic("orders", "events")
