@@ -1,7 +1,10 @@
 """The real program with TLS: files that are wrong, new certificates, our own client."""
 
 import asyncio
+import re
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from support.certificates import Authority, Files, Pair
 from support.server_process import server_process
 from support.tls_server import TlsServer
 
+ROOT = Path(__file__).resolve().parents[2]
 MIB = 1024 * 1024
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 CA = Authority()
@@ -76,6 +80,25 @@ def test_tls_does_not_make_the_default_password_safe(tmp_path: Path) -> None:
     with server_process(tmp_path, *options, environment=settings) as server:
         server.wait_ready()
         assert (tmp_path / "data" / "root-password").exists()
+        assert server.stop() == 0
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="the recipe needs openssl")
+async def test_the_recipe_of_the_page(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "tls.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    subprocess.run(["sh", "-e", "-c", recipe], cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+    context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default of newer Pythons
+    settings = environment(tmp_path / "cert.pem", tmp_path / "key.pem")
+    with server_process(tmp_path, environment=settings) as server:
+        host, _, port = server.wait_ready()["tcp"].rpartition(":")
+        for name in ("broker.example.com", "localhost", "127.0.0.1"):
+            _, writer = await asyncio.open_connection(
+                host, int(port), ssl=context, server_hostname=name
+            )
+            writer.close()
+            await writer.wait_closed()
         assert server.stop() == 0
 
 
