@@ -40,6 +40,7 @@ from windsprite_server.core.log_setup import Logger, RecentLog, make_logger
 from windsprite_server.core.open_files import allow_open_files
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
+from windsprite_server.group_coordinator import GroupCoordinator
 from windsprite_server.handlers.dispatcher import Dispatcher, Handler
 from windsprite_server.handlers.services import Services
 from windsprite_server.handlers.table import HANDLERS
@@ -169,7 +170,8 @@ class Server:
         _tell_recovery(report, logger)
 
         cluster = _single_node(settings, identity, self._ids.uuid())
-        sessions = Sessions(identity.generation)
+        coordinator = self._start_group_coordinator(state, partitions)
+        sessions = Sessions(identity.generation, coordinator.end_session)
         committer = Committer(
             journal,
             state,
@@ -177,7 +179,7 @@ class Server:
             cluster,
             partitions,
             logger=logger,
-            listener=partial(_end_sessions, sessions),
+            listener=partial(_follow, sessions, coordinator),
             position_floor=_highest_incarnation(report.unknown),
             max_waiting=settings.journal.max_waiting_commands,
             snapshot_every=settings.journal.snapshot_every,
@@ -200,6 +202,7 @@ class Server:
             partitions=partitions,
             cluster=cluster,
             sessions=sessions,
+            groups=coordinator.groups,
             passwords=passwords,
             segment_cleaner=segment_cleaner,
             meter=ProcessMeter(directory.path, clock),
@@ -216,6 +219,15 @@ class Server:
         address = await listener.start(settings.tcp.address)
         self._closers.append(lambda: listener.stop(settings.shutdown_timeout))
         return Running(address, str(identity.cluster_id), settings.node.name)
+
+    def _start_group_coordinator(self, state: State, partitions: Partitions) -> GroupCoordinator:
+        timeout = self._settings.consumer_group.rebalancing_timeout
+        coordinator = GroupCoordinator(
+            state, partitions, self._clock, self._logger, rebalancing_timeout=timeout
+        )
+        coordinator.start()
+        self._closers.append(coordinator.stop)
+        return coordinator
 
     def _start_token_cleaner(self, state: State, committer: Committer) -> None:
         cleaner = self._settings.personal_access_token.cleaner
@@ -344,9 +356,11 @@ async def _open_journal(directory: DataDirectory) -> SqliteJournal:
         raise _unusable(error) from error
 
 
-def _end_sessions(sessions: Sessions, effect: Effect) -> None:
-    """Log a deleted user out everywhere: its id may come again for somebody else."""
+def _follow(sessions: Sessions, coordinator: GroupCoordinator, effect: Effect) -> None:
+    """Let sessions and groups follow what a metadata command has done."""
+    coordinator.follow(effect)
     if isinstance(effect, UserDeleted):
+        # Logged out everywhere: the id may come again for somebody else.
         for connection in sessions:
             if connection.session is not None and connection.session.user_id == effect.user_id:
                 sessions.unbind(connection)

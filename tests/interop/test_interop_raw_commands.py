@@ -33,13 +33,6 @@ NOT_SERVED = {
     + bytes(8)
     + b"\x01\x00\x00\x00\x01",
     123: b"\x01" + NAME + TARGET + b"\x01" + bytes(4),
-    600: TARGET + NAME,
-    601: TARGET,
-    602: TARGET + b"\x01g",
-    603: TARGET + NAME,
-    604: TARGET + NAME,
-    605: TARGET + NAME,
-    606: TARGET + NAME,
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.identifiers import Identifier
+from windsprite_server.groups.registry import GroupKey
 from windsprite_server.handlers.answers import not_now, refused
 from windsprite_server.handlers.services import Services
 from windsprite_server.log.partition import PartitionLog
@@ -18,7 +19,7 @@ from windsprite_server.metadata.queries import (
     find_topic,
     is_allowed,
 )
-from windsprite_server.metadata.state import Stream, Topic
+from windsprite_server.metadata.state import ConsumerGroup, Stream, Topic
 from windsprite_server.session import Connection
 
 
@@ -31,6 +32,17 @@ def user_of(connection: Connection) -> int:
     if connection.session is None:
         raise refused(ErrorCode.UNAUTHENTICATED)
     return connection.session.user_id
+
+
+def client_of(connection: Connection) -> bytes:
+    """As which client a connection acts in consumer groups.
+
+    Raises:
+        UnsuccessfulError: Nobody is logged in any more.
+    """
+    if connection.session is None:
+        raise refused(ErrorCode.UNAUTHENTICATED)
+    return connection.session.client
 
 
 def require(
@@ -64,17 +76,30 @@ def topic_at(services: Services, stream: Identifier, topic: Identifier) -> tuple
     return found_stream, found_topic
 
 
+def group_key(stream: Stream, topic: Topic, group: ConsumerGroup) -> GroupKey:
+    """Under what the members of a group are known."""
+    return GroupKey(stream.id, topic.id, group.id)
+
+
+def place_at(stream: Stream, topic: Topic, partition_id: int) -> PartitionPlace:
+    """Where a partition of a topic lives now.
+
+    Raises:
+        UnsuccessfulError: The partition does not exist.
+    """
+    partition = find_partition(topic, partition_id)
+    if partition is None:
+        raise refused(ErrorCode.PARTITION_NOT_FOUND)
+    return PartitionPlace(stream.id, topic.id, partition_id, partition.incarnation)
+
+
 def log_at(services: Services, stream: Stream, topic: Topic, partition_id: int) -> PartitionLog:
     """The log of a partition of a topic.
 
     Raises:
         UnsuccessfulError: The partition does not exist, or it could not be opened yet.
     """
-    partition = find_partition(topic, partition_id)
-    if partition is None:
-        raise refused(ErrorCode.PARTITION_NOT_FOUND)
-    place = PartitionPlace(stream.id, topic.id, partition_id, partition.incarnation)
-    log = services.partitions.find(place)
+    log = services.partitions.find(place_at(stream, topic, partition_id))
     if log is None:
         raise not_now()
     return log

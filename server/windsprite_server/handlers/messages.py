@@ -7,7 +7,7 @@ for the disk.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from windsprite_protocol.batches import verify_batch
 from windsprite_protocol.errors import ErrorCode
@@ -19,7 +19,6 @@ from windsprite_protocol.model.identifiers import (
     ConsumerKind,
     Partitioning,
     PollingKind,
-    PollingStrategy,
 )
 from windsprite_protocol.model.messages import (
     NO_PARTITION,
@@ -29,15 +28,21 @@ from windsprite_protocol.model.messages import (
     PollMessages,
     SendMessages,
 )
-from windsprite_server.handlers.access import log_at, require, topic_at
+from windsprite_server.groups.registry import GroupKey
+from windsprite_server.handlers.access import client_of, group_key, place_at, require, topic_at
 from windsprite_server.handlers.answers import not_now, refused
 from windsprite_server.handlers.services import Services
 from windsprite_server.log.errors import LogError, LogFailedError, TooManyOffsetsError
-from windsprite_server.log.partition import PartitionLog
+from windsprite_server.log.partition import NOTHING, PartitionLog
 from windsprite_server.log.results import ReadResult
 from windsprite_server.metadata.authorization import Rule
 from windsprite_server.metadata.commands import PartitionPlace
-from windsprite_server.metadata.queries import find_partition, find_stream, find_topic
+from windsprite_server.metadata.queries import (
+    find_group,
+    find_partition,
+    find_stream,
+    find_topic,
+)
 from windsprite_server.metadata.state import Stream, Topic
 from windsprite_server.session import Connection
 
@@ -116,76 +121,148 @@ def poll_messages(
 ) -> PolledMessages | Coroutine[Any, Any, PolledMessages]:
     """Read messages of a partition, and store how far they go if the consumer wants it."""
     if request.consumer.kind is ConsumerKind.GROUP:
-        if request.partition_id is None:
-            raise refused(ErrorCode.INVALID_IDENTIFIER)
-        return _ASK_AGAIN  # nobody is a member of a group yet
+        return _poll_as_member(services, connection, request)
     stream, topic = topic_at(services, request.stream, request.topic)
     require(services, connection, Rule.POLL, stream.id, topic.id)
-    partition_id = request.partition_id or 0
-    log = log_at(services, stream, topic, partition_id)
-    start = _start(log, request.strategy, request.count, request.consumer)
-    if isinstance(start, int):
-        found = _read(services, log, start, request.count)
-        if isinstance(found, ReadResult):
-            return _polled(log, partition_id, request, found)
-        return _poll_later(log, partition_id, request, found)
-    return _poll_from(services, log, partition_id, request, start)
+    place = place_at(stream, topic, request.partition_id or 0)
+    return _poll(services, place, request, offset_key(request.consumer), None)
 
 
-async def _poll_later(
-    log: PartitionLog, partition_id: int, request: PollMessages, reading: Awaitable[ReadResult]
-) -> PolledMessages:
-    return _polled(log, partition_id, request, await reading)
+def _poll_as_member(
+    services: Services, connection: Connection, request: PollMessages
+) -> PolledMessages | Coroutine[Any, Any, PolledMessages]:
+    """Poll for a consumer group (spec 05, 9.3).
+
+    A client that may not poll the partition is not told why: it has to ask for its assignment.
+    """
+    stream = find_stream(services.state, request.stream)
+    topic = None if stream is None else find_topic(stream, request.topic)
+    if stream is not None and topic is not None:
+        require(services, connection, Rule.POLL, stream.id, topic.id)
+    if request.partition_id is None:
+        raise refused(ErrorCode.INVALID_IDENTIFIER)
+    group = None if topic is None else find_group(topic, request.consumer.id)
+    if stream is None or topic is None or group is None:
+        return _ASK_AGAIN
+    member = _Member(group_key(stream, topic, group), client_of(connection))
+    if not services.groups.may_poll(member.group, member.client, request.partition_id):
+        return _ASK_AGAIN
+    place = place_at(stream, topic, request.partition_id)
+    return _poll(services, place, request, group.id, member)
 
 
-async def _poll_from(
+def _poll(
     services: Services,
-    log: PartitionLog,
-    partition_id: int,
+    place: PartitionPlace,
     request: PollMessages,
-    searching: Awaitable[int],
-) -> PolledMessages:
-    found = _read(services, log, await searching, request.count)
-    if not isinstance(found, ReadResult):
-        found = await found
-    return _polled(log, partition_id, request, found)
+    offset_number: int,
+    member: _Member | None,
+) -> PolledMessages | Coroutine[Any, Any, PolledMessages]:
+    log = services.partitions.find(place)
+    if log is None:  # it could not be opened yet, so nothing is in it
+        return PolledMessages(place.partition_id, 0, 0, ())
+    poll = _Poll(services, place, log, request, offset_number=offset_number, member=member)
+    return poll.run()
 
 
-def _start(
-    log: PartitionLog, strategy: PollingStrategy, count: int, consumer: Consumer
-) -> int | Awaitable[int]:
-    """The offset a poll begins at (spec 04, 5.3)."""
-    match strategy.kind:
-        case PollingKind.OFFSET:
-            return strategy.value
-        case PollingKind.TIMESTAMP:
-            return log.offset_at_or_after(strategy.value)
-        case PollingKind.FIRST:
-            return 0
-        case PollingKind.LAST:
-            return max(0, log.visible_end - count)
-        case PollingKind.NEXT:
-            stored = log.offsets.consumers.get(offset_key(consumer))
-            return 0 if stored is None else stored + 1
+class _Member(NamedTuple):
+    """A client that polls for a group."""
+
+    group: GroupKey
+    client: bytes
 
 
-def _read(
-    services: Services, log: PartitionLog, start: int, count: int
-) -> ReadResult | Awaitable[ReadResult]:
-    return log.read(start, count, services.max_reply_body - _POLL_HEAD_BYTES)
+class _Poll:
+    """A poll of a partition by somebody who may poll it (spec 04, 5.3 to 5.7)."""
 
+    __slots__ = ("_log", "_member", "_number", "_offsets", "_place", "_request", "_services")
 
-def _polled(
-    log: PartitionLog, partition_id: int, request: PollMessages, found: ReadResult
-) -> PolledMessages:
-    if request.auto_commit and found.messages_count:
+    def __init__(
+        self,
+        services: Services,
+        place: PartitionPlace,
+        log: PartitionLog,
+        request: PollMessages,
+        *,
+        offset_number: int,
+        member: _Member | None,
+    ) -> None:
+        self._services = services
+        self._place = place
+        self._log = log
+        self._request = request
+        self._offsets = log.offsets.consumers if member is None else log.offsets.groups
+        self._number = offset_number
+        self._member = member
+
+    def run(self) -> PolledMessages | Coroutine[Any, Any, PolledMessages]:
         try:
-            log.offsets.consumers.store_max(offset_key(request.consumer), found.last_offset)
+            start = self._start()
+            found = self._read(start) if isinstance(start, int) else self._read_from(start)
+        except LogError:
+            found = NOTHING
+        return self._reply(found) if isinstance(found, ReadResult) else self._reply_later(found)
+
+    def _start(self) -> int | Awaitable[int]:
+        """The offset it begins at."""
+        strategy = self._request.strategy
+        match strategy.kind:
+            case PollingKind.OFFSET:
+                return strategy.value
+            case PollingKind.TIMESTAMP:
+                return self._log.offset_at_or_after(strategy.value)
+            case PollingKind.FIRST:
+                return 0
+            case PollingKind.LAST:
+                return max(0, self._log.visible_end - self._request.count)
+            case PollingKind.NEXT:
+                stored = self._offsets.get(self._number)
+                return 0 if stored is None else stored + 1
+
+    def _read(self, start: int) -> ReadResult | Awaitable[ReadResult]:
+        max_bytes = self._services.max_reply_body - _POLL_HEAD_BYTES
+        return self._log.read(start, self._request.count, max_bytes)
+
+    async def _read_from(self, searching: Awaitable[int]) -> ReadResult:
+        found = self._read(await searching)
+        return found if isinstance(found, ReadResult) else await found
+
+    async def _reply_later(self, reading: Awaitable[ReadResult]) -> PolledMessages:
+        try:
+            found = await reading
+        except LogError:
+            found = NOTHING
+        # The partition may have gone to another member, or begun a new life, in the meantime.
+        return self._reply(found) if self._is_still_allowed() else _ASK_AGAIN
+
+    def _is_still_allowed(self) -> bool:
+        member, services = self._member, self._services
+        if member is None:
+            return True
+        return services.partitions.find(self._place) is self._log and services.groups.may_poll(
+            member.group, member.client, self._place.partition_id
+        )
+
+    def _reply(self, found: ReadResult) -> PolledMessages:
+        partition_id = self._place.partition_id
+        if found.messages_count:
+            if self._request.auto_commit:
+                self._store(found.last_offset)
+            if self._member is not None:
+                self._services.groups.delivered(
+                    *self._member, partition_id, found.last_offset, self._offsets.get(self._number)
+                )
+        return PolledMessages(
+            partition_id, self._log.current_offset, found.messages_count, found.records
+        )
+
+    def _store(self, offset: int) -> None:
+        try:
+            self._offsets.store_max(self._number, offset)
         except TooManyOffsetsError:
             raise refused(ErrorCode.TOO_MANY_CONSUMER_OFFSETS) from None
         except LogError:
             raise not_now() from None
-    return PolledMessages(partition_id, log.current_offset, found.messages_count, found.records)
 
 
 def offset_key(consumer: Consumer) -> int:

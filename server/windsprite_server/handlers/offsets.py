@@ -1,6 +1,9 @@
-"""Stored offsets of consumers (spec 04, 7)."""
+"""Stored offsets of consumers and consumer groups (spec 04, 7; spec 05, 10)."""
 
 from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, NoReturn
 
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.identifiers import ConsumerKind
@@ -10,11 +13,20 @@ from windsprite_protocol.model.offsets import (
     GetConsumerOffset,
     StoreConsumerOffset,
 )
-from windsprite_server.handlers.access import log_at, require, topic_at
+from windsprite_server.groups.registry import GroupKey
+from windsprite_server.handlers.access import (
+    client_of,
+    group_key,
+    log_at,
+    place_at,
+    require,
+    topic_at,
+)
 from windsprite_server.handlers.answers import not_now, refused
 from windsprite_server.handlers.messages import offset_key
 from windsprite_server.handlers.services import Services
-from windsprite_server.log.errors import LogError, TooManyOffsetsError
+from windsprite_server.log.errors import LogError, LogFailedError, TooManyOffsetsError
+from windsprite_server.log.offsets import OffsetFile, OffsetTable
 from windsprite_server.log.partition import PartitionLog
 from windsprite_server.metadata.authorization import Rule
 from windsprite_server.metadata.queries import find_group, find_stream, find_topic
@@ -28,80 +40,135 @@ def get_consumer_offset(
     stream, topic = topic_at(services, request.stream, request.topic)
     require(services, connection, Rule.POLL, stream.id, topic.id)
     partition_id = request.partition_id or 0
+    log = services.partitions.find(place_at(stream, topic, partition_id))
+    if log is None:  # it could not be opened yet, so nothing is in it
+        return None
     if request.consumer.kind is ConsumerKind.GROUP:
         group = find_group(topic, request.consumer.id)
-        if group is None:
-            return None
-        log = log_at(services, stream, topic, partition_id)
-        stored = log.offsets.groups.get(group.id)
+        stored = None if group is None else log.offsets.groups.get(group.id)
     else:
-        log = log_at(services, stream, topic, partition_id)
         stored = log.offsets.consumers.get(offset_key(request.consumer))
     if stored is None:
         return None
     return ConsumerOffset(partition_id, log.current_offset, stored)
 
 
-async def store_consumer_offset(
+def store_consumer_offset(
     services: Services, connection: Connection, request: StoreConsumerOffset
-) -> None:
+) -> Coroutine[Any, Any, None] | None:
     """Store an offset, also a smaller one than before."""
-    log = _log_of_writer(services, connection, request)
-    if log.is_empty or request.offset > log.current_offset:
+    entry = _entry_to_change(services, connection, request)
+    if entry.log.is_empty or request.offset > entry.log.current_offset:
         raise refused(ErrorCode.INVALID_OFFSET)
     try:
-        log.offsets.consumers.store(offset_key(request.consumer), request.offset)
-        await log.offsets.wait_durable()
-    except TooManyOffsetsError:
-        raise refused(ErrorCode.TOO_MANY_CONSUMER_OFFSETS) from None
-    except LogError:
-        raise not_now() from None
+        entry.table.store(entry.number, request.offset)
+    except LogError as error:
+        _raise_not_written(error)
+    return _changed(services, entry, request.offset)
 
 
-async def delete_consumer_offset(
+def delete_consumer_offset(
     services: Services, connection: Connection, request: DeleteConsumerOffset
-) -> None:
+) -> Coroutine[Any, Any, None] | None:
     """Forget a stored offset."""
-    log = _log_of_writer(services, connection, request)
+    entry = _entry_to_change(services, connection, request)
     try:
-        if not log.offsets.consumers.delete(offset_key(request.consumer)):
-            raise refused(ErrorCode.CONSUMER_OFFSET_NOT_FOUND)
-        await log.offsets.wait_durable()
-    except LogError:
-        raise not_now() from None
+        is_deleted = entry.table.delete(entry.number)
+    except LogError as error:
+        _raise_not_written(error)
+    if not is_deleted:
+        raise refused(ErrorCode.CONSUMER_OFFSET_NOT_FOUND)
+    return _changed(services, entry, None)
 
 
-def _log_of_writer(
+class _Entry(NamedTuple):
+    """Where the offset of a consumer on a partition is kept.
+
+    Attributes:
+        log: Of the partition.
+        table: Of single consumers or of groups.
+        number: The consumer's or the group's.
+        member: The group, and the client that may change its offset; `None` for single consumers.
+    """
+
+    log: PartitionLog
+    table: OffsetTable
+    number: int
+    member: tuple[GroupKey, bytes] | None
+
+
+def _entry_to_change(
     services: Services,
     connection: Connection,
     request: StoreConsumerOffset | DeleteConsumerOffset,
-) -> PartitionLog:
-    """The log of a partition whose offsets the consumer may change (spec 04, 7.3)."""
+) -> _Entry:
+    """The entry that a request may change, checked in the order of spec 04, 7.3."""
     if request.partition_id is None:
         raise refused(ErrorCode.INVALID_IDENTIFIER)
     if request.consumer.kind is ConsumerKind.GROUP:
-        raise refused(_why_not_owned(services, request))
+        return _entry_of_group(services, connection, request, request.partition_id)
     stream, topic = topic_at(services, request.stream, request.topic)
-    log = log_at(services, stream, topic, request.partition_id)
+    place_at(stream, topic, request.partition_id)
     require(services, connection, Rule.POLL, stream.id, topic.id)
-    if not services.cluster.may_write():
-        raise not_now()
-    return log
+    log = log_at(services, stream, topic, request.partition_id)
+    _check_may_write(services)
+    return _Entry(log, log.offsets.consumers, offset_key(request.consumer), None)
 
 
-def _why_not_owned(
-    services: Services, request: StoreConsumerOffset | DeleteConsumerOffset
-) -> ErrorCode:
-    """Why a group's offset is not changed: nobody is a member of a group yet."""
+def _entry_of_group(
+    services: Services,
+    connection: Connection,
+    request: StoreConsumerOffset | DeleteConsumerOffset,
+    partition_id: int,
+) -> _Entry:
     stream = find_stream(services.state, request.stream)
     topic = None if stream is None else find_topic(stream, request.topic)
-    if topic is None:
-        return ErrorCode.RESOURCE_NOT_FOUND
-    if find_group(topic, request.consumer.id) is None:
+    if stream is None or topic is None:
+        raise refused(ErrorCode.RESOURCE_NOT_FOUND)
+    group = find_group(topic, request.consumer.id)
+    if group is None:
         by_name = isinstance(request.consumer.id, str)
-        return (
+        raise refused(
             ErrorCode.CONSUMER_GROUP_NAME_NOT_FOUND
             if by_name
             else ErrorCode.CONSUMER_GROUP_ID_NOT_FOUND
         )
-    return ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED
+    key, client = group_key(stream, topic, group), client_of(connection)
+    if not services.groups.owns(key, client, partition_id):
+        raise refused(ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED)
+    require(services, connection, Rule.POLL, stream.id, topic.id)
+    log = log_at(services, stream, topic, partition_id)
+    _check_may_write(services)
+    return _Entry(log, log.offsets.groups, group.id, (key, client))
+
+
+def _check_may_write(services: Services) -> None:
+    if not services.cluster.may_write():
+        raise not_now()
+
+
+def _changed(
+    services: Services, entry: _Entry, offset: int | None
+) -> Coroutine[Any, Any, None] | None:
+    """Let the group go on from what is stored now; answered once that is durable."""
+    if entry.member is not None:
+        partition_id = entry.log.key.partition_id
+        services.groups.committed(*entry.member, partition_id, offset, services.clock.monotonic())
+    return None if entry.log.offsets.is_durable else _when_durable(entry.log.offsets)
+
+
+async def _when_durable(offsets: OffsetFile) -> None:
+    try:
+        await offsets.wait_durable()
+    except LogError as error:
+        # It is stored, and nobody knows whether that outlives a restart: no reason to repeat it.
+        raise refused(ErrorCode.ERROR) from error
+
+
+def _raise_not_written(error: LogError) -> NoReturn:
+    """Tell a client that nothing was changed: to try again, unless that can't help."""
+    if isinstance(error, TooManyOffsetsError):
+        raise refused(ErrorCode.TOO_MANY_CONSUMER_OFFSETS) from None
+    if isinstance(error, LogFailedError):
+        raise refused(ErrorCode.ERROR) from error
+    raise not_now() from error

@@ -11,6 +11,7 @@ from windsprite_server.core.diagnostics import Diagnostics
 from windsprite_server.core.ids import Ids
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
+from windsprite_server.groups.registry import Groups
 from windsprite_server.metadata.state import State
 from windsprite_server.partitions import Partitions
 from windsprite_server.segment_cleaner import SegmentCleaner
@@ -27,6 +28,7 @@ class Services:
         partitions: The logs of partitions, by the places that metadata knows.
         cluster: Who leads.
         sessions: Who is connected.
+        groups: Who is a member of which consumer group.
         passwords: To verify and hash them.
         segment_cleaner: Removes segments.
         meter: Figures of the process.
@@ -44,6 +46,7 @@ class Services:
     partitions: Partitions
     cluster: Cluster
     sessions: Sessions
+    groups: Groups
     passwords: Passwords
     segment_cleaner: SegmentCleaner
     meter: ProcessMeter

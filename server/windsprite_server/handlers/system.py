@@ -18,6 +18,7 @@ from windsprite_protocol.model.system import (
     GetMe,
     GetSnapshot,
     GetStats,
+    GroupMembership,
     OptionScope,
     OptionSpec,
     Ping,
@@ -28,6 +29,7 @@ from windsprite_protocol.model.system import (
 )
 from windsprite_protocol.topic_options import describe
 from windsprite_server.core.diagnostics import DiagnosticsBusyError
+from windsprite_server.groups.registry import GroupKey
 from windsprite_server.handlers.access import require
 from windsprite_server.handlers.answers import refused
 from windsprite_server.handlers.services import Services
@@ -54,9 +56,9 @@ def get_cluster_metadata(
     return services.cluster.describe(connection.reached_host, connection.reached_port)
 
 
-def get_me(_: Services, connection: Connection, __: GetMe) -> ClientDetails:
+def get_me(services: Services, connection: Connection, _: GetMe) -> ClientDetails:
     """Tell a client how it is seen."""
-    return _details(connection)
+    return _details(services, connection)
 
 
 def get_client(
@@ -65,7 +67,7 @@ def get_client(
     """Tell about one connection."""
     require(services, connection, Rule.SERVERS)
     other = services.sessions.get(request.client_id)
-    return None if other is None else _details(other)
+    return None if other is None else _details(services, other)
 
 
 def get_clients(
@@ -73,7 +75,7 @@ def get_clients(
 ) -> tuple[ClientInfo, ...]:
     """Tell about all connections."""
     require(services, connection, Rule.SERVERS)
-    return tuple(_info(other) for other in services.sessions)
+    return tuple(_details(services, other).info for other in services.sessions)
 
 
 def describe_options(
@@ -150,19 +152,21 @@ def get_stats(services: Services, connection: Connection, _: GetStats) -> Stats:
     )
 
 
-def _info(connection: Connection) -> ClientInfo:
+def _details(services: Services, connection: Connection) -> ClientDetails:
     session = connection.session
-    return ClientInfo(
+    groups = () if session is None else services.groups.memberships(session.client)
+    info = ClientInfo(
         client_id=connection.number,
         user_id=NOT_LOGGED_IN if session is None else session.user_id,
         transport=connection.transport,
         address=connection.peer,
-        consumer_groups_count=0,
+        consumer_groups_count=len(groups),
     )
+    return ClientDetails(info, tuple(_membership(key) for key in groups))
 
 
-def _details(connection: Connection) -> ClientDetails:
-    return ClientDetails(_info(connection), ())
+def _membership(key: GroupKey) -> GroupMembership:
+    return GroupMembership(key.stream_id, key.topic_id, key.group_id & 0xFFFF_FFFF)
 
 
 def _semver_number(version: str) -> int:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from windsprite_protocol.model import cluster as cluster_model
+from windsprite_protocol.model import groups as groups_model
 from windsprite_protocol.model import messages as messages_model
 from windsprite_protocol.model import offsets as offsets_model
 from windsprite_protocol.model import sessions as sessions_model
@@ -16,6 +17,7 @@ from windsprite_protocol.model import tokens as tokens_model
 from windsprite_protocol.model import topics as topics_model
 from windsprite_protocol.model import users as users_model
 from windsprite_server.handlers import (
+    groups,
     messages,
     offsets,
     sessions,
@@ -63,6 +65,13 @@ HANDLERS: Final[Mapping[type[Any], Handler]] = MappingProxyType(
         topics_model.CreatePartitions: topics.create_partitions,
         topics_model.DeletePartitions: topics.delete_partitions,
         topics_model.DeleteSegments: topics.delete_segments,
+        groups_model.GetConsumerGroup: groups.get_group,
+        groups_model.GetConsumerGroups: groups.get_groups,
+        groups_model.CreateConsumerGroup: groups.create_group,
+        groups_model.DeleteConsumerGroup: groups.delete_group,
+        groups_model.JoinConsumerGroup: groups.join_group,
+        groups_model.LeaveConsumerGroup: groups.leave_group,
+        groups_model.SyncConsumerGroup: groups.sync_group,
         messages_model.SendMessages: messages.send_messages,
         messages_model.PollMessages: messages.poll_messages,
         offsets_model.GetConsumerOffset: offsets.get_consumer_offset,

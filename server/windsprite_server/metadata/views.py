@@ -141,19 +141,21 @@ def topic_details(stream: Stream, topic: Topic, figures: Figures) -> topics.Topi
     return topics.TopicDetails(topic_summary(stream, topic, figures), tuple(partitions))
 
 
+def group_summary(topic: Topic, group: ConsumerGroup, members_count: int) -> groups.ConsumerGroup:
+    """A consumer group without its members."""
+    return groups.ConsumerGroup(
+        id=group.id & 0xFFFF_FFFF,
+        partitions_count=len(topic.partitions),
+        members_count=members_count,
+        name=group.name,
+    )
+
+
 def group_details(
     topic: Topic, group: ConsumerGroup, members: tuple[groups.GroupMember, ...] = ()
 ) -> groups.ConsumerGroupDetails:
     """A consumer group and its members, given by ascending slot number."""
-    return groups.ConsumerGroupDetails(
-        groups.ConsumerGroup(
-            id=group.id & 0xFFFF_FFFF,
-            partitions_count=len(topic.partitions),
-            members_count=len(members),
-            name=group.name,
-        ),
-        members,
-    )
+    return groups.ConsumerGroupDetails(group_summary(topic, group, len(members)), members)
 
 
 def user_summary(user: User) -> users.User:

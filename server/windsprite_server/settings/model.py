@@ -386,6 +386,17 @@ class Retention(Section):
     )
 
 
+class ConsumerGroups(Section):
+    """Members of consumer groups and the partitions they share."""
+
+    rebalancing_timeout: Duration = Field(
+        default=30,
+        gt=0,
+        description="How long members may take to commit what they were given of partitions that a "
+        "new member takes over; then it gets them anyway.",
+    )
+
+
 class Journal(Section):
     """The durable list of metadata commands."""
 
@@ -454,6 +465,7 @@ class Settings(BaseSettings):
     personal_access_token: PersonalAccessToken = Field(default=PersonalAccessToken())
     storage: Storage = Field(default=Storage())
     retention: Retention = Field(default=Retention())
+    consumer_group: ConsumerGroups = Field(default=ConsumerGroups())
     journal: Journal = Field(default=Journal())
     log: Log = Field(default=Log())
 

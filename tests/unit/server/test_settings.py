@@ -63,6 +63,7 @@ ALTERNATIVES: dict[str, tuple[str, object]] = {
     "storage.read_threads": ("3", 3),
     "retention.enabled": ("false", False),
     "retention.interval": ("100 ms", 0.1),
+    "consumer_group.rebalancing_timeout": ("3 s", 3),
     "journal.snapshot_every": ("7", 7),
     "journal.max_waiting_commands": ("8", 8),
     "log.format": ("json", "json"),
