@@ -1,5 +1,6 @@
 """The TCP transport with TLS and handlers of a test."""
 
+import asyncio
 import dataclasses
 import ssl
 from collections.abc import AsyncIterator
@@ -16,12 +17,13 @@ from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.tcp import TcpListener
 from windsprite_server.transport.tls import TlsStream
 
+AUTHORITY = Authority()
+
 
 class TlsNode(TcpNode):
     """A listener that speaks TLS, with what is behind it.
 
     Attributes:
-        authority: Who issued the certificate.
         files: The certificate and its key.
         watch: The certificate in force; it is read again when a test asks for it.
     """
@@ -29,8 +31,7 @@ class TlsNode(TcpNode):
     def __init__(self, folder: Path, handlers: Any, **limits: Any) -> None:
         super().__init__(dataclasses.replace(LIMITS, **limits), handlers, 1.0)
         logger = self.listener.logger
-        self.authority = Authority()
-        self.files = Files(folder, self.authority.issue())
+        self.files = Files(folder, AUTHORITY.issue())
         self.watch = CertificateWatch(
             self.files.cert, self.files.key, self.clock, logger, interval=1
         )
@@ -50,16 +51,20 @@ class TlsNode(TcpNode):
 
     def tls_client(self, context: ssl.SSLContext | None = None, **options: Any) -> TlsClient:
         """A client that trusts the issuer, unless told otherwise."""
-        context = context or self.authority.client_context()
+        context = context or AUTHORITY.client_context()
         return TlsClient(self.address.host, self.address.port, context, **options)
 
 
 @asynccontextmanager
-async def tls_node(folder: Path, handlers: Any = None, **limits: Any) -> AsyncIterator[TlsNode]:
+async def tls_node(
+    folder: Path, handlers: Any = None, *, host: str = "127.0.0.1", **limits: Any
+) -> AsyncIterator[TlsNode]:
     """A listener on a free port; by default pings are answered, and snapshots are large."""
     node = TlsNode(folder, handlers or {Ping: ping, GetSnapshot: snapshot(MIB)}, **limits)
-    node.address = await node.listener.start(Address("127.0.0.1", 0))
+    node.address = await node.listener.start(Address(host, 0))
     try:
         yield node
     finally:
         await node.listener.stop(0)
+        leaked = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        assert leaked == []

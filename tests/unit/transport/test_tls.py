@@ -16,7 +16,7 @@ from support.certificates import Authority
 from support.raw_client import RawClient, frame, number_of, outcome_of, request
 from support.tcp_node import KIB, MIB, bound, ping, snapshot, tcp_node
 from support.tls_client import TlsClient
-from support.tls_node import TlsNode, tls_node
+from support.tls_node import AUTHORITY, TlsNode, tls_node
 from windsprite_protocol.model.system import (
     GetClient,
     GetSnapshot,
@@ -79,7 +79,7 @@ def waiting(gate: asyncio.Event) -> Handler:
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_both_versions_of_tls(tmp_path: Path, version: ssl.TLSVersion) -> None:
     async with tls_node(tmp_path) as node:
-        context = node.authority.client_context()
+        context = AUTHORITY.client_context()
         context.minimum_version = context.maximum_version = version
         async with node.tls_client(context) as client:
             await client.send(frame(bytes(3 * MIB)) + request(SNAPSHOT, 1))
