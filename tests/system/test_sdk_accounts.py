@@ -1,9 +1,11 @@
 """Users, permissions and tokens through the client, on a real server."""
 
+import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -157,6 +159,27 @@ async def test_tokens(server: RealServer, root: windsprite.Client) -> None:
         assert await client.get_tokens() == ()
         with pytest.raises(windsprite.AuthenticationError):
             await client.login_with_token(token.token)
+
+
+async def test_bug_41_any_character_of_a_credential_can_stand_in_a_connection_string(
+    server: RealServer, root: windsprite.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for number, character in enumerate(":@/?#[]%&=+ é\0*"):
+        username, password = f"user {number}{character}", f"hidden{character}word{character}"
+        await root.create_user(username, password)
+        place = f"{quote(username, safe='')}:{quote(password, safe='')}@{server.address}"
+        async with windsprite.connect(f"iggy://{place}") as client:
+            assert (await client.me()).info.user_id == number + 1
+            await client.change_password(username, password, "another")
+        with pytest.raises(windsprite.AuthenticationError) as refused:
+            await windsprite.connect(f"iggy://{place}")
+        for told in (str(refused.value), repr(refused.value), caplog.text, server.output):
+            assert "hidden" not in told
+    for number in range(20):
+        token = await root.create_token(f"t{number}")
+        async with windsprite.connect(f"iggy://{quote(token.token, safe='')}@{server.address}"):
+            pass
 
 
 async def test_a_full_number_of_tokens(tmp_path: Path) -> None:

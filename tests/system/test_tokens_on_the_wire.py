@@ -150,7 +150,12 @@ async def test_everybody_has_tokens_of_its_own(
     assert await names(root) == ["t"]
     assert await names(alice) == ["t", "u"]
     async with server.client() as client:
-        assert (await login(client, of_alice)).payload[:4] == b"\1\0\0\0"
+        # User 1, a session, protocol 0.11.0, and how the server calls itself.
+        payload = (await login(client, of_alice)).payload
+        assert payload[:4] == b"\1\0\0\0"
+        assert 0 < client.session < 2**63
+        assert payload[12:16].hex() == "002c0000"
+        assert len(payload) == 17 + payload[16] > 17
         assert await names(client) == ["t", "u"]
         assert await client.told(DeleteToken("u")) == success()
         # A token has the permissions of its owner, as they are when it is used.
