@@ -35,7 +35,7 @@ def user_of(connection: Connection) -> int:
 
 
 def client_of(connection: Connection) -> bytes:
-    """As which client a connection acts in consumer groups.
+    """As which client a connection joins and polls for consumer groups.
 
     Raises:
         UnsuccessfulError: Nobody is logged in any more.
@@ -43,6 +43,15 @@ def client_of(connection: Connection) -> bytes:
     if connection.session is None:
         raise refused(ErrorCode.UNAUTHENTICATED)
     return connection.session.client
+
+
+def writing_client_of(connection: Connection) -> bytes:
+    """As which client a connection changes offsets: that of the session it is attached to, if any.
+
+    Raises:
+        UnsuccessfulError: Nobody is logged in any more.
+    """
+    return client_of(connection) if connection.attached is None else connection.attached.client
 
 
 def require(

@@ -120,8 +120,22 @@ def poll_messages(
     services: Services, connection: Connection, request: PollMessages
 ) -> PolledMessages | Coroutine[Any, Any, PolledMessages]:
     """Read messages of a partition, and store how far they go if the consumer wants it."""
+    return poll_as(services, connection, request, client_of(connection))
+
+
+def poll_as(
+    services: Services, connection: Connection, request: PollMessages, client: bytes
+) -> PolledMessages | Coroutine[Any, Any, PolledMessages]:
+    """Poll for a connection that may act for the session of another one (spec 01, 8.4).
+
+    Args:
+        services: Everything below.
+        connection: Whose user polls.
+        request: What to poll.
+        client: As whom to poll for a consumer group.
+    """
     if request.consumer.kind is ConsumerKind.GROUP:
-        return _poll_as_member(services, connection, request)
+        return _poll_as_member(services, connection, request, client)
     stream, topic = topic_at(services, request.stream, request.topic)
     require(services, connection, Rule.POLL, stream.id, topic.id)
     place = place_at(stream, topic, request.partition_id or 0)
@@ -129,7 +143,7 @@ def poll_messages(
 
 
 def _poll_as_member(
-    services: Services, connection: Connection, request: PollMessages
+    services: Services, connection: Connection, request: PollMessages, client: bytes
 ) -> PolledMessages | Coroutine[Any, Any, PolledMessages]:
     """Poll for a consumer group (spec 05, 9.3).
 
@@ -144,7 +158,7 @@ def _poll_as_member(
     group = None if topic is None else find_group(topic, request.consumer.id)
     if stream is None or topic is None or group is None:
         return _ASK_AGAIN
-    member = _Member(group_key(stream, topic, group), client_of(connection))
+    member = _Member(group_key(stream, topic, group), client)
     if not services.groups.may_poll(member.group, member.client, request.partition_id):
         return _ASK_AGAIN
     place = place_at(stream, topic, request.partition_id)

@@ -15,12 +15,12 @@ from windsprite_protocol.model.offsets import (
 )
 from windsprite_server.groups.registry import GroupKey
 from windsprite_server.handlers.access import (
-    client_of,
     group_key,
     log_at,
     place_at,
     require,
     topic_at,
+    writing_client_of,
 )
 from windsprite_server.handlers.answers import not_now, refused
 from windsprite_server.handlers.messages import offset_key
@@ -133,7 +133,7 @@ def _entry_of_group(
             if by_name
             else ErrorCode.CONSUMER_GROUP_ID_NOT_FOUND
         )
-    key, client = group_key(stream, topic, group), client_of(connection)
+    key, client = group_key(stream, topic, group), writing_client_of(connection)
     if not services.groups.owns(key, client, partition_id):
         raise refused(ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED)
     require(services, connection, Rule.POLL, stream.id, topic.id)
