@@ -214,7 +214,7 @@ class Server:
             max_tokens_per_user=settings.personal_access_token.max_tokens_per_user,
         )
         dispatcher = Dispatcher(services, self._handlers, logger)
-        wire = Wire(dispatcher, identity.cluster_id, limits.max_frame_size)
+        wire = Wire(dispatcher, identity.cluster_id, limits.max_frame_size, clock)
         listener = TcpListener(wire, _tcp_limits(settings), clock, logger, certificate=certificate)
         address = await listener.start(settings.tcp.address)
         self._closers.append(lambda: listener.stop(settings.shutdown_timeout))

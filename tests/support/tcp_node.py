@@ -61,7 +61,9 @@ class TcpNode:
         )
         logger = make_logger(log_format="json", level="debug", stream=self._log, clock=self.clock)
         table = {kind: self._noting(handler) for kind, handler in handlers.items()}
-        self.wire = Wire(Dispatcher(services, table, logger), CLUSTER_ID, limits.max_frame_size)
+        self.wire = Wire(
+            Dispatcher(services, table, logger), CLUSTER_ID, limits.max_frame_size, self.clock
+        )
         self.listener = TcpListener(
             self.wire, limits, self.clock, logger, sweep_interval=sweep_interval
         )

@@ -36,7 +36,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class NotNow:
-    """Not executed or not known to be; the client may repeat the same request."""
+    """Not executed by this request, as far as is known.
+
+    The client may repeat the same request, unless the code says that it was executed before.
+    """
 
     code: ErrorCode
 

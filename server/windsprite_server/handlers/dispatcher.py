@@ -14,10 +14,15 @@ from windsprite_server.core.log_setup import Logger
 from windsprite_server.handlers import sessions
 from windsprite_server.handlers.answers import UnsuccessfulError
 from windsprite_server.handlers.services import Services
-from windsprite_server.session import Connection
+from windsprite_server.session import ClientTable, Connection
 
 Handler: TypeAlias = Callable[[Services, Connection, Any], Any]
-"""Takes the request; returns the value of the reply, or a coroutine of it."""
+"""Takes the request; returns the value of the reply, or a coroutine of it.
+
+One that changes metadata returns a coroutine. Called, it refuses what can be refused without
+executing anything; all else it does when the coroutine is awaited, which does not happen if the
+request is one that was carried out before (spec 01, 6.5).
+"""
 
 
 class Dispatcher:
@@ -45,6 +50,11 @@ class Dispatcher:
         self._services.sessions.disconnect(connection)
 
     @property
+    def clients(self) -> ClientTable[Any]:
+        """What was done for the sessions."""
+        return self._services.sessions.clients
+
+    @property
     def position(self) -> int:
         """Up to where metadata is applied: the `commit` of replies."""
         return self._services.committer.position
@@ -54,13 +64,17 @@ class Dispatcher:
         connection: Connection,
         request: Any,  # noqa: ANN401 - of any command
         request_number: int,
-    ) -> Outcome | Coroutine[Any, Any, Outcome]:
+    ) -> Outcome | Coroutine[Any, Any, Any]:
         """Carry out a request: at once, or by a coroutine where something has to be waited for.
 
         Args:
             connection: Where it came from.
             request: What is asked for.
             request_number: What the client calls it; for the log.
+
+        Returns:
+            How it ended; or a coroutine, to be handed to `outcome_of`, or to be closed if the
+            request is not to be carried out after all.
         """
         handler = self._handlers.get(type(request))
         if handler is None:
@@ -74,8 +88,32 @@ class Dispatcher:
         except Exception as error:
             return self.unexpected(connection, type(request).__name__, request_number, error)
         if isinstance(value, CoroutineType):
-            return self._outcome_of(value, connection, request, request_number)
+            return value
         return Success(value)
+
+    async def outcome_of(
+        self,
+        work: Coroutine[Any, Any, Any],
+        connection: Connection,
+        request: object,
+        request_number: int,
+    ) -> Outcome:
+        """How the rest of a request ends.
+
+        Args:
+            work: What `dispatch` returned.
+            connection: As there.
+            request: As there.
+            request_number: As there.
+        """
+        try:
+            return Success(await work)
+        except UnsuccessfulError as error:
+            return error.outcome
+        except DecodeError as error:
+            return Refused(error.code)
+        except Exception as error:
+            return self.unexpected(connection, type(request).__name__, request_number, error)
 
     def login(
         self, connection: Connection, client: bytes, attempt: LoginAttempt, protocol_version: int
@@ -89,7 +127,7 @@ class Dispatcher:
             protocol_version: The packed version of the generation that is spoken.
         """
         login = sessions.login(self._services, connection, client, attempt, protocol_version)
-        return self._outcome_of(login, connection, attempt, 0)
+        return self.outcome_of(login, connection, attempt, 0)
 
     def unexpected(
         self, connection: Connection, request: str, request_number: int, error: Exception
@@ -110,19 +148,3 @@ class Dispatcher:
             exc_info=error,
         )
         return Refused(ErrorCode.ERROR)
-
-    async def _outcome_of(
-        self,
-        coroutine: Coroutine[Any, Any, Any],
-        connection: Connection,
-        request: object,
-        request_number: int,
-    ) -> Outcome:
-        try:
-            return Success(await coroutine)
-        except UnsuccessfulError as error:
-            return error.outcome
-        except DecodeError as error:
-            return Refused(error.code)
-        except Exception as error:
-            return self.unexpected(connection, type(request).__name__, request_number, error)

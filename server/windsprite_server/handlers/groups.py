@@ -72,14 +72,18 @@ def delete_group(
     return commit(services, connection, command)
 
 
-def join_group(services: Services, connection: Connection, request: JoinConsumerGroup) -> None:
+async def join_group(
+    services: Services, connection: Connection, request: JoinConsumerGroup
+) -> None:
     """Make the session of a connection a member of a group."""
     key, partitions_count = _group_to_change(services, connection, request)
     now = services.clock.monotonic()
     services.groups.join(key, client_of(connection), partitions_count, now)
 
 
-def leave_group(services: Services, connection: Connection, request: LeaveConsumerGroup) -> None:
+async def leave_group(
+    services: Services, connection: Connection, request: LeaveConsumerGroup
+) -> None:
     """End the membership of the session of a connection."""
     key, _ = _group_to_change(services, connection, request)
     with executing():

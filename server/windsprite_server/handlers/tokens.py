@@ -32,9 +32,9 @@ def get_tokens(services: Services, connection: Connection, _: GetTokens) -> tupl
     return token_infos(_owner(services, connection))
 
 
-async def create_token(
+def create_token(
     services: Services, connection: Connection, request: CreateToken
-) -> RawToken:
+) -> Coroutine[Any, Any, RawToken]:
     """Make a token. Its secret is in this reply, and nowhere else ever."""
     limit = services.max_tokens_per_user
     now = services.clock.now_us()
@@ -43,6 +43,13 @@ async def create_token(
     # other request takes the last place meanwhile is checked when the command is applied.
     if sum(not token.has_expired(now) for token in tokens) >= limit:
         raise refused(ErrorCode.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED)
+    return _create_token(services, connection, request)
+
+
+async def _create_token(
+    services: Services, connection: Connection, request: CreateToken
+) -> RawToken:
+    limit = services.max_tokens_per_user
     secret = base64.b64encode(services.ids.token(_SECRET_BYTES)).decode()
     command = commands.CreateToken(request.name, hash_token(secret), request.expiry, limit)
     await commit(services, connection, command)

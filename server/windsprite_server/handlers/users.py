@@ -57,12 +57,18 @@ def get_users(services: Services, connection: Connection, _: GetUsers) -> tuple[
     return tuple(user_summary(user) for user in users_by_id(services.state))
 
 
-async def create_user(
+def create_user(
     services: Services, connection: Connection, request: CreateUser
-) -> UserDetails:
+) -> Coroutine[Any, Any, UserDetails]:
     """Create a user."""
     _refuse_options(request.options)
     _require_usable(request.password)
+    return _create_user(services, connection, request)
+
+
+async def _create_user(
+    services: Services, connection: Connection, request: CreateUser
+) -> UserDetails:
     _require_manager(services, connection)
     password_hash = await _worked_on(connection, services.passwords.hash(request.password))
     command = commands.CreateUser(
@@ -96,11 +102,17 @@ def update_permissions(
     return commit(services, connection, command)
 
 
-async def change_password(
+def change_password(
     services: Services, connection: Connection, request: ChangePassword
-) -> None:
+) -> Coroutine[Any, Any, None]:
     """Replace a password by whoever knows it: its user, or a manager of users."""
     _require_usable(request.new_password)
+    return _change_password(services, connection, request)
+
+
+async def _change_password(
+    services: Services, connection: Connection, request: ChangePassword
+) -> None:
     user = find_user(services.state, request.user)
     if user is None:
         raise rejected(ErrorCode.RESOURCE_NOT_FOUND)

@@ -8,9 +8,10 @@ generation of the data directory is in its high bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from windsprite_protocol.model.sessions import EvictionReason
 from windsprite_protocol.model.system import TransportKind
 from windsprite_server.session.clients import ClientTable
 
@@ -50,7 +51,10 @@ class Connection:
         session: `None` until a login and after a logout.
         attached: The session of another connection that this one acts for (spec 01, 8.4).
         request: The number of the request that is being served.
-        heard_at: When the last request came, in seconds of a clock that never goes backwards.
+        heard_at: When the last request came, in seconds of a clock that never goes backwards;
+            infinite while it waits for its answer.
+        tell_evicted: Tells the client that this session of it is over, and why. The transport
+            sets it.
     """
 
     number: int
@@ -62,6 +66,9 @@ class Connection:
     attached: Session | None = None
     request: int = 0
     heard_at: float = 0.0
+    tell_evicted: Callable[[Session, EvictionReason], None] = field(
+        default=lambda _session, _reason: None, repr=False
+    )
 
 
 class Sessions:

@@ -261,9 +261,8 @@ class _TcpConnection(asyncio.BufferedProtocol):
             return
         peer = host_and_port(transport.get_extra_info("peername"))
         host, port = host_and_port(transport.get_extra_info("sockname")) or ("", 0)
-        self._connection = self._wire.connect(
-            TransportKind.TCP, "unknown" if peer is None else join_host_port(*peer), host, port
-        )
+        name = "unknown" if peer is None else join_host_port(*peer)
+        self._connection = self._wire.connect(TransportKind.TCP, name, host, port, self._push)
         self._logger = self._logger.bind(
             connection=self._connection.number, peer=self._connection.peer
         )
@@ -371,6 +370,12 @@ class _TcpConnection(asyncio.BufferedProtocol):
             transport.abort()
 
     # Serving
+
+    def _push(self, answer: Answer) -> None:
+        """Send what the client did not ask for."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(answer.parts)
+            self._written += answer.size
 
     @property
     def _is_busy(self) -> bool:

@@ -5,15 +5,25 @@ A second generation of the wire gets a sibling of this module; the handlers do n
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from types import CoroutineType
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from math import inf
+from types import CoroutineType, MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from windsprite_protocol.errors import BadFrameError, DecodeError, ErrorCode
+from windsprite_protocol.generation import Plane
 from windsprite_protocol.model.groups import SyncConsumerGroup
 from windsprite_protocol.model.messages import Buffer, FlushUnsavedBuffer
-from windsprite_protocol.model.outcomes import Evicted, Outcome, Refused, Success
+from windsprite_protocol.model.outcomes import (
+    Evicted,
+    NotNow,
+    Outcome,
+    Refused,
+    Rejected,
+    Success,
+)
 from windsprite_protocol.model.sessions import EvictionReason, LoginAttempt
 from windsprite_protocol.model.system import (
     GetClient,
@@ -22,12 +32,20 @@ from windsprite_protocol.model.system import (
     SnapshotKind,
     TransportKind,
 )
+from windsprite_protocol.model.tokens import CreateToken
 from windsprite_protocol.v0_11.decoder import Frame
-from windsprite_protocol.v0_11.frames import Operation, RequestHeader, accepts
-from windsprite_protocol.v0_11.serving import Call, InadmissibleError, admit, encode_outcome
+from windsprite_protocol.v0_11.frames import NOBODY, Operation, RequestHeader, accepts
+from windsprite_protocol.v0_11.serving import (
+    Call,
+    InadmissibleError,
+    admit,
+    encode_eviction,
+    encode_outcome,
+)
 from windsprite_protocol.v0_11.table import GENERATION
+from windsprite_server.core.clock import Clock
 from windsprite_server.handlers.dispatcher import Dispatcher
-from windsprite_server.session import Connection
+from windsprite_server.session import Connection, Session, Step
 
 
 class Answer(NamedTuple):
@@ -54,6 +72,19 @@ _STAND_INS: Final = {
 }
 _NO_SUCH_THING: Final = Success(None)
 
+# What is said to a change of metadata that is not carried out now (spec 01, 6.5).
+_INSTEAD: Final[Mapping[Step, Outcome]] = MappingProxyType(
+    {
+        Step.IN_PROGRESS: NotNow(ErrorCode.TRANSIENT_NOT_COMMITTED),
+        Step.NO_SESSION: Evicted(EvictionReason.NO_SESSION),
+        Step.OUTDATED: Evicted(EvictionReason.SESSION_TOO_LOW),
+        Step.MISMATCH: Refused(ErrorCode.INVALID_COMMAND),
+        Step.REPLY_FORGOTTEN: NotNow(ErrorCode.REQUEST_ALREADY_APPLIED),
+    }
+)
+# A secret is told once; a repetition hears that it was, and nothing keeps it.
+_TOLD_ONCE: Final = NotNow(ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)
+
 
 class Wire:
     """Serves frames of any transport.
@@ -65,18 +96,37 @@ class Wire:
         dispatcher: What carries out requests.
         cluster_id: Told in every reply.
         max_frame_size: Bytes of the largest reply.
+        clock: Says when clients were heard.
     """
 
-    def __init__(self, dispatcher: Dispatcher, cluster_id: UUID, max_frame_size: int) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, cluster_id: UUID, max_frame_size: int, clock: Clock
+    ) -> None:
         self._dispatcher = dispatcher
         self._cluster_id = cluster_id.bytes
         self._max_frame_size = max_frame_size
+        self._clock = clock
 
     def connect(
-        self, transport: TransportKind, peer: str, reached_host: str, reached_port: int
+        self,
+        transport: TransportKind,
+        peer: str,
+        reached_host: str,
+        reached_port: int,
+        push: Callable[[Answer], None],
     ) -> Connection:
-        """Take note of a new connection."""
-        return self._dispatcher.connect(transport, peer, reached_host, reached_port)
+        """Take note of a new connection.
+
+        Args:
+            transport: How the client is connected.
+            peer: The address of the client, for people.
+            reached_host: The address of ours that it connected to.
+            reached_port: The port.
+            push: Sends the client what it did not ask for.
+        """
+        connection = self._dispatcher.connect(transport, peer, reached_host, reached_port)
+        connection.tell_evicted = partial(self._push_eviction, push)
+        return connection
 
     def disconnect(self, connection: Connection) -> None:
         """Forget a connection, and end its session."""
@@ -87,10 +137,15 @@ class Wire:
         try:
             call = admit(frame, bound=connection.session is not None)
         except InadmissibleError as error:
+            connection.heard_at = self._clock.monotonic()
             return self._answer(connection, error.header, error.outcome)
         except BadFrameError as error:
             return Answer((), 0, bad=str(error))
-        return _IGNORED if call is None else self._carry_out(connection, call)
+        if call is None:
+            return _IGNORED
+        connection.heard_at = self._clock.monotonic()
+        connection.request = call.header.request
+        return self._carry_out(connection, call)
 
     def _carry_out(
         self, connection: Connection, call: Call
@@ -103,10 +158,76 @@ class Wire:
             return self._answer(connection, call, self._unexpected(connection, call, error))
         if isinstance(request, LoginAttempt):
             return self._login(connection, call, request)
+        if call.command.plane is Plane.METADATA:
+            return self._change(connection, call, request)
         outcome = self._dispatcher.dispatch(connection, request, call.header.request)
         if isinstance(outcome, CoroutineType):
-            return self._answer_later(connection, call, outcome)
+            work = self._dispatcher.outcome_of(outcome, connection, request, call.header.request)
+            return self._answer_later(connection, call, work)
         return self._answer(connection, call, cast("Outcome", outcome))
+
+    # Changes of metadata are carried out at most once
+
+    def _change(
+        self,
+        connection: Connection,
+        call: Call,
+        request: Any,  # noqa: ANN401 - of any command
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        """Carry out a change of metadata, unless it was carried out before (spec 01, 6.5)."""
+        outcome = self._dispatcher.dispatch(connection, request, call.header.request)
+        session = connection.session
+        if session is None or isinstance(outcome, Refused | NotNow | Evicted):
+            return self._answer(connection, call, cast("Outcome", outcome))
+        clients, header = self._dispatcher.clients, call.header
+        step = clients.begin(session.client, session.number, header.request, _checksum(header))
+        if step is Step.EXECUTE:
+            if isinstance(outcome, CoroutineType):
+                return self._change_later(connection, call, request, session, outcome)
+            return self._changed(connection, call, request, session, cast("Outcome", outcome))
+        if isinstance(outcome, CoroutineType):
+            outcome.close()
+        if step is not Step.REPLAY:
+            return self._answer(connection, call, _INSTEAD[step])
+        reply = clients.reply(session.client, header.request)
+        return reply if isinstance(reply, Answer) else self._answer(connection, call, reply)
+
+    async def _change_later(
+        self,
+        connection: Connection,
+        call: Call,
+        request: Any,  # noqa: ANN401 - of any command
+        session: Session,
+        work: Coroutine[Any, Any, Any],
+    ) -> Answer:
+        try:
+            outcome = await self._wait(
+                connection,
+                self._dispatcher.outcome_of(work, connection, request, call.header.request),
+            )
+        except BaseException:
+            self._dispatcher.clients.abandon(session.client)
+            raise
+        return self._changed(connection, call, request, session, outcome)
+
+    def _changed(
+        self,
+        connection: Connection,
+        call: Call,
+        request: Any,  # noqa: ANN401 - of any command
+        session: Session,
+        outcome: Outcome,
+    ) -> Answer:
+        """Note how a change of metadata ended; what was not executed may come again."""
+        answer = self._answer(connection, call, outcome)
+        clients, header = self._dispatcher.clients, call.header
+        if isinstance(outcome, Success | Rejected):
+            is_secret = isinstance(request, CreateToken) and isinstance(outcome, Success)
+            reply = _TOLD_ONCE if is_secret else answer
+            clients.finish(session.client, header.request, _checksum(header), reply, answer.size)
+        else:
+            clients.abandon(session.client)
+        return answer
 
     def _login(
         self, connection: Connection, call: Call, attempt: LoginAttempt
@@ -121,7 +242,14 @@ class Wire:
     async def _answer_later(
         self, connection: Connection, call: Call, outcome: Coroutine[Any, Any, Outcome]
     ) -> Answer:
-        return self._answer(connection, call, await outcome)
+        return self._answer(connection, call, await self._wait(connection, outcome))
+
+    async def _wait(self, connection: Connection, outcome: Coroutine[Any, Any, Outcome]) -> Outcome:
+        """Who waits for an answer is not idle."""
+        connection.heard_at = inf
+        found = await outcome
+        connection.heard_at = self._clock.monotonic()
+        return found
 
     def _answer(
         self, connection: Connection, call: Call | RequestHeader, outcome: Outcome
@@ -156,9 +284,21 @@ class Wire:
             return cast("Outcome", outcome)  # nothing has to be waited for
         return Refused(error.code)
 
+    def _push_eviction(
+        self, push: Callable[[Answer], None], session: Session, reason: EvictionReason
+    ) -> None:
+        """Tell a client that its session is over, without having been asked."""
+        frame = encode_eviction(reason, client=session.client, cluster_id=self._cluster_id)
+        push(Answer((frame,), len(frame)))
+
     def _unexpected(
         self, connection: Connection, call: Call | RequestHeader, error: Exception
     ) -> Outcome:
         command = call.command.name if isinstance(call, Call) else "inadmissible"
         header = call.header if isinstance(call, Call) else call
         return self._dispatcher.unexpected(connection, command, header.request, error)
+
+
+def _checksum(header: RequestHeader) -> bytes | None:
+    """The checksum of the body of a request, if the client told it."""
+    return None if header.request_checksum == NOBODY else header.request_checksum

@@ -41,20 +41,23 @@ class Served:
         self.nobody = machine.user("nobody")
         self.reader = machine.user("reader", Permissions(GlobalPermissions(read_servers=True)))
         self.sessions = Sessions(1)
+        self.pushed: list[Answer] = []
         services: Any = SimpleNamespace(
             state=machine.state,
             sessions=self.sessions,
             committer=SimpleNamespace(position=machine.state.position),
         )
         self._log = io.StringIO()
-        logger = make_logger(
-            log_format="json", level="debug", stream=self._log, clock=ManualClock()
-        )
+        self.clock = ManualClock()
+        logger = make_logger(log_format="json", level="debug", stream=self._log, clock=self.clock)
         self.table = dict(HANDLERS)
-        self.wire = Wire(Dispatcher(services, self.table, logger), CLUSTER_ID, 1 << 20)
+        dispatcher = Dispatcher(services, self.table, logger)
+        self.wire = Wire(dispatcher, CLUSTER_ID, 1 << 20, self.clock)
 
     def connect(self, user_id: int | None = ROOT) -> Connection:
-        connection = self.wire.connect(TransportKind.TCP, "192.0.2.1:5", "192.0.2.9", 8090)
+        connection = self.wire.connect(
+            TransportKind.TCP, "192.0.2.1:5", "192.0.2.9", 8090, self.pushed.append
+        )
         if user_id is not None:
             self.sessions.bind(connection, connection.number.to_bytes(16, "big"), user_id)
         return connection
