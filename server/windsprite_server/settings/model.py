@@ -297,13 +297,15 @@ class Limits(Section):
         default=2,
         ge=1,
         le=64,
-        description="Passwords verified at a time; each costs some 20 MiB and 20 ms or more.",
+        description="Passwords verified or hashed at a time; each costs some 20 MiB and 20 ms or "
+        "more.",
     )
     max_waiting_logins: int = Field(
         default=256,
         ge=0,
         le=100_000,
-        description="Logins that may wait for one of these threads; more are told to try again.",
+        description="Logins and changes of passwords that may wait for one of these threads; more "
+        "are told to try again.",
     )
     max_consumer_offsets: int = Field(
         default=4096,
