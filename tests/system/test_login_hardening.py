@@ -114,6 +114,23 @@ async def test_the_hash_is_spared_whoever_may_not_change_anything(
         assert gate.count == before + 1
 
 
+async def test_a_repeated_request_costs_no_hash(root: WireClient, gate: PasswordGate) -> None:
+    for request, answer in (
+        (CreateUser("alice", "secret"), "success"),
+        (CreateUser("alice", "secret"), "result"),
+        (ChangePassword("alice", "secret", "another"), "success"),
+        (ChangePassword("alice", "secret", "another"), "result"),
+    ):
+        frame = root.encode(request)
+        await root.send(*frame)
+        first = await root.receive()
+        assert first.told.channel == answer
+        before = gate.count
+        await root.send(*frame)
+        assert (await root.receive()).data == first.data
+        assert gate.count == before
+
+
 # Nobody is held up
 
 

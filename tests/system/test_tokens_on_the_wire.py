@@ -140,6 +140,28 @@ async def test_of_many_tokens_at_once_only_as_many_are_made_as_may_be(
     assert len(await names(root)) == 3
 
 
+async def test_a_repeated_request_does_not_tell_the_secret_again(root: WireClient) -> None:
+    create = root.encode(CreateToken("t", 0))
+    await root.send(*create)
+    assert (await root.receive()).told.channel == "success"
+    for _ in range(2):
+        await root.send(*create)
+        assert (await root.receive()).told == result(51)
+    delete = root.encode(DeleteToken("t"))
+    for _ in range(2):
+        await root.send(*delete)
+        assert (await root.receive()).told == success()
+    # With a full number, the repetition is refused like everything else that makes a token.
+    for name in ("a", "b"):
+        await made(root, name)
+    last = root.encode(CreateToken("c", 0))
+    await root.send(*last)
+    assert (await root.receive()).told.channel == "success"
+    await root.send(*last)
+    assert (await root.receive()).told == status(52)
+    assert await names(root) == ["a", "b", "c"]
+
+
 async def test_everybody_has_tokens_of_its_own(
     server: RealServer, root: WireClient, alice: WireClient
 ) -> None:
