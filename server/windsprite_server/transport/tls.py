@@ -25,16 +25,18 @@ from windsprite_server.transport.sockets import host_and_port
 _PIECE: Final = 64 * 1024
 """Bytes that are encrypted or decrypted at a time; memory of a connection is a few of these."""
 
-_NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
-_HELLO: Final = 6
-_HANDSHAKE_RECORD: Final = b"\x16\x03"
+_HANDSHAKE: Final = 22
+_MAJOR_VERSION: Final = 3
 _CLIENT_HELLO: Final = 1
 
 
 def is_client_hello(data: Buffer) -> bool:
     """Whether the first bytes of a connection are those of a TLS handshake."""
     return (
-        len(data) >= _HELLO and data[:2] == _HANDSHAKE_RECORD and data[_HELLO - 1] == _CLIENT_HELLO
+        len(data) > 5
+        and data[0] == _HANDSHAKE
+        and data[1] == _MAJOR_VERSION
+        and data[5] == _CLIENT_HELLO
     )
 
 
@@ -89,7 +91,7 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
         self._memory = memory
         self._socket: asyncio.Transport
         self._began_at = 0.0
-        self._has_received = False
+        self._first_byte: int | None = None  # that came in
         self._is_established = False  # the handshake is done
         self._is_told = False  # the log knows why this ends
         self._is_reading = True
@@ -115,7 +117,7 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
             return
         self._handshakes.forget(self)
         # Who only looks whether somebody listens, as load balancers do, says nothing at all.
-        if self._has_received and not self._is_told:
+        if self._first_byte is not None:
             self._tell("the client left during the TLS handshake")
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - any size will do
@@ -124,9 +126,10 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypt what came in, and pass it on."""
-        if self._is_at_end or self._is_ended:
+        if self._is_deaf:
             return
-        self._has_received = True
+        if self._first_byte is None:
+            self._first_byte = self._memory[0]
         self._incoming.write(self._memory[:nbytes])
         if self._is_established or self._shake_hands():
             self._deliver()
@@ -237,6 +240,11 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
     # Inside
 
     @property
+    def _is_deaf(self) -> bool:
+        """Whether nobody wants what still comes in."""
+        return self._is_at_end or self._is_ended or self.is_closing()
+
+    @property
     def _has_more(self) -> bool:
         return bool(self._incoming.pending or self._tls.pending())
 
@@ -258,7 +266,7 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _deliver(self) -> None:
         """Pass on what can be decrypted, for as long as the connection wants it."""
-        while self._is_reading and self._has_more and not (self._is_at_end or self._is_ended):
+        while self._is_reading and self._has_more and not self._is_deaf:
             try:
                 count, is_end = self._decrypt(memoryview(self._connection.get_buffer(-1)))
             except ssl.SSLError as error:
@@ -306,20 +314,21 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _fail(self, error: ssl.SSLError) -> None:
         """Close, after an alert that says why."""
-        self._tell(_sentence(error))
+        speaks_tls = self._first_byte == _HANDSHAKE
+        self._tell(_sentence(error) if speaks_tls else "the client does not speak TLS")
         self._is_ended = True
         self._flush()
         self._socket.close()
 
     def _tell(self, reason: str) -> None:
+        if self._is_told:
+            return
         self._is_told = True
         self._logger.info("connection closed: TLS failed", reason=reason)
 
 
 def _sentence(error: ssl.SSLError) -> str:
     reason = error.reason or str(error)
-    if reason in _NOT_TLS:
-        return "the client does not speak TLS"
     _, alert, refusal = reason.partition("_ALERT_")
     words = (refusal or reason).replace("_", " ").lower()
     return f"the client refuses: {words}" if alert else words

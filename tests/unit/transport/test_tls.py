@@ -307,7 +307,10 @@ async def test_a_record_that_was_changed_on_its_way(tmp_path: Path) -> None:
         await client.send_raw(record + client.encrypt(frame(request=3)))
         assert await client.is_closed()
         assert not client.was_told_goodbye
-        assert await reason_of_the_end(node) == "decryption failed or bad record mac"
+        assert await reason_of_the_end(node) in (
+            "decryption failed or bad record mac",
+            "record layer failure",  # newer versions of OpenSSL say no more
+        )
         assert len(node.served) == 1
         await node.until(lambda: node.open_connections == 0)
         assert await is_well(node)
