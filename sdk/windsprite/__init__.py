@@ -20,6 +20,11 @@ from windsprite.address import (
     Token,
 )
 from windsprite.client import Client
+from windsprite.commands.system import (
+    OptionScopeName,
+    SnapshotCompressionName,
+    SnapshotSection,
+)
 from windsprite.commands.topics import CompressionName
 from windsprite.connecting import Connecting, connect
 from windsprite.errors import (
@@ -62,7 +67,7 @@ from windsprite_protocol.model.permissions import (
     TopicPermissions,
 )
 from windsprite_protocol.model.streams import Stream, StreamDetails
-from windsprite_protocol.model.system import ClientDetails, ClientInfo, Stats
+from windsprite_protocol.model.system import ClientDetails, ClientInfo, OptionSpec, Stats
 from windsprite_protocol.model.tokens import TokenInfo
 from windsprite_protocol.model.topics import Compression, Partition, Topic, TopicDetails
 from windsprite_protocol.model.typed_values import PythonValue, TypedValue, ValueKind
@@ -107,6 +112,8 @@ __all__ = [
     "NodeRole",
     "NodeStatus",
     "NotFound",
+    "OptionScopeName",
+    "OptionSpec",
     "Options",
     "OutcomeUnknown",
     "Partition",
@@ -120,6 +127,8 @@ __all__ = [
     "RetryMode",
     "ServerError",
     "Size",
+    "SnapshotCompressionName",
+    "SnapshotSection",
     "Stats",
     "Stream",
     "StreamDetails",

@@ -239,6 +239,24 @@ async def test_who_is_not_logged_in_is_evicted(server: RealServer) -> None:
         assert answer.told == evicted(1)
 
 
+async def test_a_repeated_request_is_answered_again_and_not_carried_out(root: WireClient) -> None:
+    await fill(root, 10)
+    frame = root.frame(REQUESTED, body(named("s"), named("t"), 0, 1))
+    await root.send(*frame)
+    first = await root.receive()
+    assert (await partition(root)).segments_count == 3
+    await root.send(*frame)
+    assert (await root.receive()).data == first.data
+    assert (await partition(root)).segments_count == 3
+    rejected = root.frame(REQUESTED, body(named("s"), named("t"), 9, 1))
+    await root.send(*rejected)
+    first = await root.receive()
+    await root.call(CreatePartitions("s", "t", 9))
+    await root.send(*rejected)
+    assert (await root.receive()).data == first.data
+    assert first.told == result(NO_PARTITION)
+
+
 @pytest.mark.parametrize(
     "permissions",
     [

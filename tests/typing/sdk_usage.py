@@ -128,6 +128,8 @@ async def the_cluster(client: windsprite.Client) -> None:
         assert_type(zone, str)
     assert_type(await client.me(), windsprite.ClientDetails)
     assert_type(await client.stats(), windsprite.Stats)
+    assert_type(await client.describe_options("user"), tuple[windsprite.OptionSpec, ...])
+    assert_type(await client.snapshot("server_logs", compression="stored", timeout=5), bytes)
 
 
 async def errors(client: windsprite.Client) -> None:

@@ -54,6 +54,7 @@ application.command(topics.application)
 application.command(system.cluster, sort_key=5)
 application.command(system.me, sort_key=6)
 application.command(system.stats, sort_key=7)
+application.command(system.snapshot, sort_key=20)
 application.command(users.application)
 application.command(tokens.application)
 

@@ -1,8 +1,14 @@
-"""ping, cluster, me, stats."""
+"""ping, cluster, me, stats, snapshot."""
 
 from __future__ import annotations
 
-from windsprite.cli.output import Facts, View
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from windsprite.cli.context import CommandError
+from windsprite.cli.output import Facts, View, human_size
 from windsprite.cli.parameters import CommandContext
 from windsprite.cli.views import show_client, show_cluster, show_stats
 
@@ -37,3 +43,23 @@ async def stats(*, context: CommandContext) -> None:
     async with context.client() as client:
         figures = await client.stats()
     context.show(show_stats(figures))
+
+
+async def snapshot(
+    file: Annotated[Path, Parameter(name="FILE", help="A new file; one that is there stays.")],
+    /,
+    *,
+    context: CommandContext,
+) -> None:
+    """Save a ZIP archive that describes the state of the server, for whoever helps with it.
+
+    It holds no secrets: the log, the settings, processes, files, and how busy the machine is.
+    """
+    async with context.client() as client:
+        archive = await client.snapshot()
+    try:
+        with file.open("xb") as target:
+            target.write(archive)
+    except OSError as error:
+        raise CommandError(f"{file} cannot be written: {error.strerror}") from error
+    context.confirm(f"{human_size(len(archive))} are in {file}")

@@ -1,4 +1,4 @@
-"""topic list, get, create, update, purge, delete."""
+"""topic list, get, options, create, update, trim, purge, delete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windsprite.cli.arguments import parse_segment_size
 from windsprite.cli.context import UsageError
 from windsprite.cli.parameters import CommandContext, NewName, StreamName, TopicName, checked
 from windsprite.cli.streams import found_stream
-from windsprite.cli.views import show_topic, show_topics
+from windsprite.cli.views import show_option_specs, show_topic, show_topics
 from windsprite_protocol.text_forms import parse_expiry, parse_max_topic_size, parse_size
 from windsprite_protocol.topic_options import MAX_PARTITIONS_PER_REQUEST
 
@@ -63,6 +63,14 @@ async def get_topic(stream: StreamName, topic: TopicName, /, *, context: Command
     async with context.client() as client:
         details = await find_topic(client, stream, topic)
     context.show(show_topic(details))
+
+
+@application.command(name="options", sort_key=2)
+async def describe_options(*, context: CommandContext) -> None:
+    """List the options that a topic may be given, and what holds without them."""
+    async with context.client() as client:
+        specs = await client.describe_options("topic")
+    context.show(show_option_specs(specs))
 
 
 @application.command(name="create", sort_key=2)
@@ -162,6 +170,28 @@ async def update_topic(
             max_topic_size=max_topic_size,
         )
     context.confirm(f"topic {topic!r} is changed")
+
+
+@application.command(name="trim", sort_key=4)
+async def trim_topic(
+    stream: StreamName,
+    topic: TopicName,
+    /,
+    *,
+    partition: Annotated[int, Parameter(validator=Number(gte=0), help="Of this partition.")],
+    segments: Annotated[
+        int, Parameter(validator=Number(gte=1, lte=2**32 - 1), help="So many, if there are.")
+    ],
+    context: CommandContext,
+) -> None:
+    """Delete the oldest full segments of a partition, for good.
+
+    What a consumer still has to read is deleted once it has moved on. The segment that is being
+    written stays.
+    """
+    async with context.client() as client:
+        await client.delete_segments(stream, topic, partition, segments)
+    context.confirm(f"old segments of partition {partition} are deleted")
 
 
 @application.command(name="purge", sort_key=4)

@@ -10,6 +10,7 @@ from windsprite import (
     ClientDetails,
     ClusterMetadata,
     ClusterNode,
+    OptionSpec,
     Partition,
     Permissions,
     Stats,
@@ -149,6 +150,26 @@ def show_stream(details: StreamDetails) -> View:
     topics = show_topics(details.topics)
     data = {**_stream_to_json(stream), "topics": topics.data}
     return View([facts, *(topics.parts if details.topics else ())], data)
+
+
+def show_option_specs(specs: Sequence[OptionSpec]) -> View:
+    """The options that something may be given."""
+    table = Table(
+        ("option", "default", "what it is"),
+        [
+            (spec.key, _option_cell(spec.key, value), spec.description)
+            for spec, value in ((spec, TypedValue(spec.kind, spec.default)) for spec in specs)
+        ],
+    )
+    data = [
+        {
+            "key": spec.key,
+            "default": value_to_json(TypedValue(spec.kind, spec.default)),
+            "description": spec.description,
+        }
+        for spec in specs
+    ]
+    return View([table], data)
 
 
 def show_topics(topics: Sequence[Topic]) -> View:

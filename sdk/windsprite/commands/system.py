@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from windsprite.commands.base import Commands
 from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
 from windsprite_protocol.model.system import (
     ClientDetails,
     ClientInfo,
+    DescribeOptions,
     GetClient,
     GetClients,
     GetMe,
+    GetSnapshot,
     GetStats,
+    OptionScope,
+    OptionSpec,
     Ping,
+    Snapshot,
+    SnapshotCompression,
+    SnapshotKind,
     Stats,
 )
+
+OptionScopeName: TypeAlias = Literal["topic", "stream", "user"]
+SnapshotCompressionName: TypeAlias = Literal["stored", "deflated", "bzip2", "zstd", "lzma", "xz"]
+SnapshotSection: TypeAlias = Literal[
+    "filesystem_overview",
+    "process_list",
+    "resource_usage",
+    "test",
+    "server_logs",
+    "server_config",
+]
 
 
 class SystemCommands(Commands):
@@ -43,6 +63,42 @@ class SystemCommands(Commands):
         """The figures of the server."""
         stats: Stats = await self._caller.call(GetStats(), "stats")
         return stats
+
+    async def describe_options(self, scope: OptionScopeName = "topic") -> tuple[OptionSpec, ...]:
+        """The options that topics, streams or users may be given when they are created."""
+        specs: tuple[OptionSpec, ...] = await self._caller.call(
+            DescribeOptions(OptionScope[scope.upper()]), f"describe_options {scope!r}"
+        )
+        return specs
+
+    async def snapshot(
+        self,
+        *sections: SnapshotSection,
+        compression: SnapshotCompressionName = "deflated",
+        timeout: float | None = None,  # noqa: ASYNC109 - covers more than a wait
+    ) -> bytes:
+        """A ZIP archive that describes the state of the server, for whoever helps with it.
+
+            Path("snapshot.zip").write_bytes(await client.snapshot())
+
+        Args:
+            sections: What it is to hold, a file for each; without any: all but `test`. What the
+                server cannot collect is left out.
+            compression: How the files are compressed; few programs read `zstd` and `xz` in a ZIP
+                archive.
+            timeout: Seconds that it may take; None: the client's `request_timeout`.
+
+        Raises:
+            PermissionDenied: The user may not look at the server.
+            ServerError: Somebody else has a snapshot made at the moment, or it is too large.
+        """
+        kinds = tuple(SnapshotKind[section.upper()] for section in sections)
+        snapshot: Snapshot = await self._caller.call(
+            GetSnapshot(SnapshotCompression[compression.upper()], kinds or (SnapshotKind.ALL,)),
+            "snapshot",
+            time_limit=timeout,
+        )
+        return snapshot.archive
 
     async def get_clients(self) -> tuple[ClientInfo, ...]:
         """All connections of the node."""
