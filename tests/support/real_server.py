@@ -20,10 +20,12 @@ class RealServer:
 
     Attributes:
         address: Where it listens.
+        cluster_id: As people read it.
     """
 
     def __init__(self, running: Running, log: io.StringIO) -> None:
         self.address = str(running.tcp_address)
+        self.cluster_id = running.cluster_id
         self._log = log
 
     @property
