@@ -151,15 +151,18 @@ class TcpListener:
             connection.drain()
         try:
             async with asyncio.timeout(drain_seconds):
-                await self._all_closed()
+                await self._all_done()
         except TimeoutError:
-            self.logger.warning("connections were cut", count=len(self._connections))
+            self.logger.warning(
+                "connections were cut",
+                count=len(self._connections),
+                requests_in_flight=len(self._tasks),
+            )
             for connection in tuple(self._connections):
                 connection.abort()
             for task in self._tasks:
                 task.cancel()
-            await self._all_closed()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._all_done()
         if self._sweeper is not None:
             self._sweeper.cancel()
             with suppress(asyncio.CancelledError):
@@ -179,8 +182,8 @@ class TcpListener:
             memory=self._tls_memory,
         )
 
-    async def _all_closed(self) -> None:
-        while self._connections:
+    async def _all_done(self) -> None:
+        while self._connections or self._tasks:
             self._has_changed.clear()
             await self._has_changed.wait()
 
@@ -220,7 +223,13 @@ class TcpListener:
         """Do something that has to wait; it is awaited or cancelled before the server stops."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._has_changed.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.logger.error("a connection could not be served", exc_info=error)
 
 
 class _TcpConnection(asyncio.BufferedProtocol):
@@ -413,7 +422,11 @@ class _TcpConnection(asyncio.BufferedProtocol):
 
     async def _finish(self, awaited: Coroutine[Any, Any, Answer]) -> None:
         """Wait for one answer, then go on with the frames behind it."""
-        answer = await awaited
+        try:
+            answer = await awaited
+        except BaseException:
+            self.abort()  # what is behind it could never be answered
+            raise
         self._unanswered -= self._serving
         self._serving = 0
         transport, connection = self._transport, self._connection

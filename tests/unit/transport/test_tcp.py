@@ -351,23 +351,23 @@ async def test_large_requests_share_the_memory_and_all_finish() -> None:
 
 async def test_who_sends_one_large_request_after_the_other_leaves_room_for_others() -> None:
     body = bytes(4 * MIB)
+    whole = 16 * MIB
 
     async def slowly(services: Any, connection: Any, request: Any) -> None:
         await asyncio.sleep(0.005)
 
-    async with tcp_node(
-        {Ping: slowly}, receive_memory=4 * MIB + 256, max_frame_size=4 * MIB + 256
-    ) as node:
-        async with node.client() as greedy, node.client() as other:
+    async with tcp_node({Ping: slowly}, receive_memory=whole, max_frame_size=whole) as node:
+        async with node.client() as slow, node.client() as greedy, node.client() as other:
+            await slow.send(frame(bytes(whole - 256))[: whole // 2])
+            await node.until(lambda: node.listener.memory.used > whole // 2)
             numbers = range(1, 41)
-            await greedy.send(frame(request=1))
             flood = b"".join(frame(body, request=number) for number in numbers)
             sending = asyncio.create_task(greedy.send(flood))
             await node.until(lambda: len(node.served) > 3)
             await other.send(frame(body))
             assert len(await other.frames(1)) == 1
-            assert len(node.served) < 40
-            assert [number_of(reply) for reply in await greedy.frames(41)] == [1, *numbers]
+            assert len(node.served) < 30
+            assert [number_of(reply) for reply in await greedy.frames(40)] == [*numbers]
             await sending
 
 
@@ -397,15 +397,20 @@ async def test_who_stalls_with_the_memory_is_dropped_and_frees_the_others() -> N
 # --- The client ends its side -------------------------------------------------------------------
 
 
-async def test_after_its_last_request_a_client_gets_all_replies_and_then_the_end() -> None:
+@pytest.mark.parametrize("more", [3, 500], ids=["being read", "not being read"])
+async def test_after_its_last_request_a_client_gets_all_replies_and_then_the_end(
+    more: int,
+) -> None:
     gate = Gate()
     async with tcp_node(bound(gate.handler())) as node, node.client() as client:
-        await client.send(frame() + request(GetClient(1), 1) + pings(2, 500) + b"half a frame")
+        await client.send(frame() + request(GetClient(1), 1) + pings(2, more) + b"half a frame")
         client.sock.shutdown(socket.SHUT_WR)
         assert len(await client.frames(1)) == 1
         assert await client.is_silent(0.05)
         gate.opened.set()
-        assert [number_of(reply) for reply in await client.frames(501)] == [*range(1, 502)]
+        assert [number_of(reply) for reply in await client.frames(more + 1)] == [
+            *range(1, more + 2)
+        ]
         assert await client.is_closed()
         await node.until(lambda: node.open_connections == 0)
         assert node.events() == []
@@ -599,6 +604,19 @@ async def test_who_stays_too_long_is_cut_when_the_server_stops() -> None:
         (event,) = node.events()
         assert event["event"] == "connections were cut"
         assert event["count"] == 1
+
+
+async def test_a_request_whose_client_has_left_does_not_hold_up_the_end() -> None:
+    gate = Gate()
+    async with tcp_node(bound(gate.handler())) as node:
+        async with node.client() as client:
+            await client.send(frame() + request(GetClient(1), 1))
+            await node.until(lambda: gate.waiting == 1)
+        await node.until(lambda: node.open_connections == 0)
+        async with asyncio.timeout(2):
+            await node.listener.stop(0.05)
+        assert gate.waiting == 0
+        assert node.events("were cut")[0]["requests_in_flight"] == 1
 
 
 async def test_a_client_that_does_not_read_does_not_hold_up_the_end() -> None:
