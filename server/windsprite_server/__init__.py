@@ -1,1 +1,23 @@
-"""The broker: streams, topics and partitions behind the wire protocol of Apache Iggy 0.9."""
+"""The broker: streams, topics and partitions behind the wire protocol of Apache Iggy 0.9.
+
+A program that wants a server of its own needs only `embedded`:
+
+    async with windsprite_server.embedded() as server:
+        ...
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windsprite_server.embedding import EmbeddedServer, embedded
+
+__all__ = ["EmbeddedServer", "embedded"]
+
+
+def __getattr__(name: str) -> object:
+    """Import what embeds a server once it is asked for: the command line starts without."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from windsprite_server import embedding  # noqa: PLC0415
+
+    return getattr(embedding, name)
