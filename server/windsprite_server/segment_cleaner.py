@@ -24,7 +24,7 @@ from windsprite_server.metadata.queries import find_partition
 from windsprite_server.metadata.state import State, Topic
 from windsprite_server.partitions import Partitions
 
-_SEGMENTS_IN_ONE_GO: Final = 500
+_SEGMENTS_IN_ONE_GO: Final = 128
 _SECONDS_BETWEEN_ATTEMPTS: Final = 1.0
 _SUDDEN: Final = 60 * 1_000_000
 """Microseconds that the clock may be set forward without making expiry wait."""

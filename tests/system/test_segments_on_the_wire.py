@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import signal
 import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,7 +13,8 @@ import pytest
 
 from support.log import batch_of
 from support.real_server import RealServer, real_server
-from support.wire_client import WireClient, evicted, result, status, success
+from support.server_process import server_process
+from support.wire_client import WireClient, evicted, result, status, success, wire_client
 from windsprite_protocol.batches import iter_batches
 from windsprite_protocol.model.identifiers import (
     Consumer,
@@ -452,6 +454,26 @@ async def test_readers_and_writers_go_on_while_segments_go(tmp_path: Path) -> No
             assert last == 2 * sent - 1
             if sent >= 12 and (await partition(root)).segments_count <= 2:
                 break
+
+
+async def test_bug_07_a_killed_server_does_not_begin_anew_after_removing_all(
+    tmp_path: Path,
+) -> None:
+    for life in range(3):
+        with server_process(tmp_path) as server:
+            async with wire_client(server.wait_ready()["tcp"]) as root:
+                await root.login()
+                if life == 0:
+                    await root.call(CreateStream("s"))
+                    await create_topic(root)
+                else:
+                    after = await partition(root)
+                    assert (after.current_offset, after.messages_count) == (6 * life - 1, 0)
+                await fill(root, 3)
+                assert await oldest(root) == 6 * life
+                await root.call(DeleteSegments("s", "t", 0, 1))
+            server.send(signal.SIGKILL)
+            server.wait_end()
 
 
 # --- Counters ------------------------------------------------------------------------------------
