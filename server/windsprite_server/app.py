@@ -41,21 +41,24 @@ from windsprite_server.core.open_files import allow_open_files
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
 from windsprite_server.group_coordinator import GroupCoordinator
+from windsprite_server.groups.registry import Groups
 from windsprite_server.handlers.dispatcher import Dispatcher, Handler
 from windsprite_server.handlers.services import Services
 from windsprite_server.handlers.table import HANDLERS
+from windsprite_server.handlers.writes import life_of
+from windsprite_server.heartbeats import Heartbeats
 from windsprite_server.journal import JournalError, JournalProblem
 from windsprite_server.journal.sqlite import SqliteJournal
 from windsprite_server.log.keys import LogLimits, PartitionKey
 from windsprite_server.log.results import PartitionRecovery, RecoveryReport
 from windsprite_server.log.store import LogStore
 from windsprite_server.metadata.commands import CreateRoot
-from windsprite_server.metadata.effects import Effect, UserDeleted
+from windsprite_server.metadata.effects import Effect, PartitionCondemned, UserDeleted
 from windsprite_server.metadata.queries import live_partitions
 from windsprite_server.metadata.state import State
 from windsprite_server.partitions import Partitions
 from windsprite_server.segment_cleaner import SegmentCleaner
-from windsprite_server.session import Sessions
+from windsprite_server.session import ClientTable, DuplicateWindows, Sessions
 from windsprite_server.settings import Settings, render_toml
 from windsprite_server.settings.model import Tls
 from windsprite_server.token_cleaner import TokenCleaner
@@ -171,7 +174,10 @@ class Server:
 
         cluster = _single_node(settings, identity, self._ids.uuid())
         coordinator = self._start_group_coordinator(state, partitions)
-        sessions = Sessions(identity.generation, coordinator.end_session)
+        table = ClientTable[Any](settings.sessions.max_clients, settings.sessions.reply_memory)
+        sessions = Sessions(identity.generation, coordinator.end_session, table)
+        dedup = settings.partition
+        duplicates = DuplicateWindows(dedup.dedup_clients, dedup.dedup_clients_total)
         committer = Committer(
             journal,
             state,
@@ -179,7 +185,7 @@ class Server:
             cluster,
             partitions,
             logger=logger,
-            listener=partial(_follow, sessions, coordinator),
+            listener=partial(_follow, sessions, duplicates, coordinator),
             position_floor=_highest_incarnation(report.unknown),
             max_waiting=settings.journal.max_waiting_commands,
             snapshot_every=settings.journal.snapshot_every,
@@ -192,6 +198,7 @@ class Server:
         self._closers.append(passwords.close)
         await self._create_root(state, committer, passwords, directory)
 
+        self._start_heartbeats(sessions, coordinator.groups)
         self._start_token_cleaner(state, committer)
         segment_cleaner = self._start_segment_cleaner(state, partitions)
 
@@ -202,6 +209,7 @@ class Server:
             partitions=partitions,
             cluster=cluster,
             sessions=sessions,
+            duplicates=duplicates,
             groups=coordinator.groups,
             passwords=passwords,
             segment_cleaner=segment_cleaner,
@@ -228,6 +236,15 @@ class Server:
         coordinator.start()
         self._closers.append(coordinator.stop)
         return coordinator
+
+    def _start_heartbeats(self, sessions: Sessions, groups: Groups) -> None:
+        heartbeat = self._settings.heartbeat
+        if heartbeat.enabled:
+            task = Heartbeats(
+                sessions, groups, self._clock, self._logger, interval=heartbeat.interval
+            )
+            task.start()
+            self._closers.append(task.stop)
 
     def _start_token_cleaner(self, state: State, committer: Committer) -> None:
         cleaner = self._settings.personal_access_token.cleaner
@@ -356,10 +373,17 @@ async def _open_journal(directory: DataDirectory) -> SqliteJournal:
         raise _unusable(error) from error
 
 
-def _follow(sessions: Sessions, coordinator: GroupCoordinator, effect: Effect) -> None:
+def _follow(
+    sessions: Sessions,
+    duplicates: DuplicateWindows,
+    coordinator: GroupCoordinator,
+    effect: Effect,
+) -> None:
     """Let sessions and groups follow what a metadata command has done."""
     coordinator.follow(effect)
-    if isinstance(effect, UserDeleted):
+    if isinstance(effect, PartitionCondemned):
+        duplicates.forget(life_of(effect.place))
+    elif isinstance(effect, UserDeleted):
         # Logged out everywhere: the id may come again for somebody else.
         for connection in sessions:
             if connection.session is not None and connection.session.user_id == effect.user_id:

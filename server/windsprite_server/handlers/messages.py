@@ -32,6 +32,7 @@ from windsprite_server.groups.registry import GroupKey
 from windsprite_server.handlers.access import client_of, group_key, place_at, require, topic_at
 from windsprite_server.handlers.answers import not_now, refused
 from windsprite_server.handlers.services import Services
+from windsprite_server.handlers.writes import numbered_write
 from windsprite_server.log.errors import LogError, LogFailedError, TooManyOffsetsError
 from windsprite_server.log.partition import NOTHING, PartitionLog
 from windsprite_server.log.results import ReadResult
@@ -47,6 +48,7 @@ from windsprite_server.metadata.state import Stream, Topic
 from windsprite_server.session import Connection
 
 _POLL_HEAD_BYTES: Final = 16
+_WRITTEN_BEFORE: Final = Confirmations(())
 _ASK_AGAIN: Final = PolledMessages(NO_PARTITION, 0, 0, ())
 
 
@@ -65,23 +67,31 @@ def send_messages(
     require(services, connection, Rule.SEND, stream.id, topic.id)
     if not services.cluster.may_write():
         raise not_now()
-    batch = memoryview(request.batch)
-    info = verify_batch(batch, request.messages_count)
     log = services.partitions.find(
         PartitionPlace(stream.id, topic.id, partition_id, partition.incarnation)
     )
     if log is None:
         raise not_now()
+    write = numbered_write(connection, log)
+    if write is not None and services.duplicates.has(*write):
+        return _answered(log, log.next_offset, _WRITTEN_BEFORE)
+    batch = memoryview(request.batch)
+    info = verify_batch(batch, request.messages_count)
     try:
         base_offset = log.append(batch, info, services.clock.now_us())
     except LogError as error:
         raise _not_appended(error) from error
+    if write is not None:
+        services.duplicates.add(*write)
     confirmation = Confirmation(stream.id, topic.id, partition_id, base_offset)
-    confirmations = Confirmations((confirmation,))
-    end = base_offset + request.messages_count
-    if log.visible_end < end:
-        return _when_visible(log, end, confirmations)
-    return confirmations
+    return _answered(log, base_offset + request.messages_count, Confirmations((confirmation,)))
+
+
+def _answered(
+    log: PartitionLog, end: int, confirmations: Confirmations
+) -> Confirmations | Coroutine[Any, Any, Confirmations]:
+    """The answer to a send, once all offsets below `end` are as durable as the topic wants them."""
+    return confirmations if log.visible_end >= end else _when_visible(log, end, confirmations)
 
 
 async def _when_visible(log: PartitionLog, end: int, confirmations: Confirmations) -> Confirmations:

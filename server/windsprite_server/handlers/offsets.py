@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, NamedTuple, NoReturn
 
 from windsprite_protocol.errors import ErrorCode
-from windsprite_protocol.model.identifiers import ConsumerKind
+from windsprite_protocol.model.identifiers import AckLevel, ConsumerKind
 from windsprite_protocol.model.offsets import (
     ConsumerOffset,
     DeleteConsumerOffset,
@@ -25,6 +25,7 @@ from windsprite_server.handlers.access import (
 from windsprite_server.handlers.answers import not_now, refused
 from windsprite_server.handlers.messages import offset_key
 from windsprite_server.handlers.services import Services
+from windsprite_server.handlers.writes import Write, numbered_write
 from windsprite_server.log.errors import LogError, LogFailedError, TooManyOffsetsError
 from windsprite_server.log.offsets import OffsetFile, OffsetTable
 from windsprite_server.log.partition import PartitionLog
@@ -58,6 +59,8 @@ def store_consumer_offset(
 ) -> Coroutine[Any, Any, None] | None:
     """Store an offset, also a smaller one than before."""
     entry = _entry_to_change(services, connection, request)
+    if entry.write is not None and services.duplicates.has(*entry.write):
+        return _answered(entry)
     if entry.log.is_empty or request.offset > entry.log.current_offset:
         raise refused(ErrorCode.INVALID_OFFSET)
     try:
@@ -72,6 +75,8 @@ def delete_consumer_offset(
 ) -> Coroutine[Any, Any, None] | None:
     """Forget a stored offset."""
     entry = _entry_to_change(services, connection, request)
+    if entry.write is not None and services.duplicates.has(*entry.write):
+        return _answered(entry)
     try:
         is_deleted = entry.table.delete(entry.number)
     except LogError as error:
@@ -89,12 +94,14 @@ class _Entry(NamedTuple):
         table: Of single consumers or of groups.
         number: The consumer's or the group's.
         member: The group, and the client that may change its offset; `None` for single consumers.
+        write: To recognise the request by if it comes again; `None`: it is carried out again.
     """
 
     log: PartitionLog
     table: OffsetTable
     number: int
     member: tuple[GroupKey, bytes] | None
+    write: Write | None
 
 
 def _entry_to_change(
@@ -112,7 +119,8 @@ def _entry_to_change(
     require(services, connection, Rule.POLL, stream.id, topic.id)
     log = log_at(services, stream, topic, request.partition_id)
     _check_may_write(services)
-    return _Entry(log, log.offsets.consumers, offset_key(request.consumer), None)
+    write = _write(connection, log, request)
+    return _Entry(log, log.offsets.consumers, offset_key(request.consumer), None, write)
 
 
 def _entry_of_group(
@@ -139,7 +147,15 @@ def _entry_of_group(
     require(services, connection, Rule.POLL, stream.id, topic.id)
     log = log_at(services, stream, topic, partition_id)
     _check_may_write(services)
-    return _Entry(log, log.offsets.groups, group.id, (key, client))
+    write = _write(connection, log, request)
+    return _Entry(log, log.offsets.groups, group.id, (key, client), write)
+
+
+def _write(
+    connection: Connection, log: PartitionLog, request: StoreConsumerOffset | DeleteConsumerOffset
+) -> Write | None:
+    # What is not to be acknowledged by anybody is not remembered either (spec 01, 6.6).
+    return None if request.ack is AckLevel.NONE else numbered_write(connection, log)
 
 
 def _check_may_write(services: Services) -> None:
@@ -151,10 +167,17 @@ def _changed(
     services: Services, entry: _Entry, offset: int | None
 ) -> Coroutine[Any, Any, None] | None:
     """Let the group go on from what is stored now; answered once that is durable."""
+    if entry.write is not None:
+        services.duplicates.add(*entry.write)
     if entry.member is not None:
         partition_id = entry.log.key.partition_id
         services.groups.committed(*entry.member, partition_id, offset, services.clock.monotonic())
-    return None if entry.log.offsets.is_durable else _when_durable(entry.log.offsets)
+    return _answered(entry)
+
+
+def _answered(entry: _Entry) -> Coroutine[Any, Any, None] | None:
+    offsets = entry.log.offsets
+    return None if offsets.is_durable else _when_durable(offsets)
 
 
 async def _when_durable(offsets: OffsetFile) -> None:

@@ -15,7 +15,7 @@ from windsprite_server.groups.registry import Groups
 from windsprite_server.metadata.state import State
 from windsprite_server.partitions import Partitions
 from windsprite_server.segment_cleaner import SegmentCleaner
-from windsprite_server.session import Sessions
+from windsprite_server.session import DuplicateWindows, Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Services:
         partitions: The logs of partitions, by the places that metadata knows.
         cluster: Who leads.
         sessions: Who is connected.
+        duplicates: Which writes to partitions were carried out.
         groups: Who is a member of which consumer group.
         passwords: To verify and hash them.
         segment_cleaner: Removes segments.
@@ -46,6 +47,7 @@ class Services:
     partitions: Partitions
     cluster: Cluster
     sessions: Sessions
+    duplicates: DuplicateWindows
     groups: Groups
     passwords: Passwords
     segment_cleaner: SegmentCleaner

@@ -22,6 +22,9 @@ from windsprite_server.metadata.state import User
 from windsprite_server.session import Connection, SessionConflictError
 
 _USERNAME_BYTES: Final = range(3, 51)
+# Clients built before the release of this generation of the wire; some of them give one number to
+# all their writes (spec 01, 6.6).
+_PRE_RELEASE: Final = "-edge."
 
 
 async def login(
@@ -42,7 +45,12 @@ async def login(
         if services.sessions.get(connection.number) is not connection:
             raise evicted(EvictionReason.NO_SESSION)  # it went away meanwhile
         try:
-            session = services.sessions.bind(connection, client, user.id)
+            session = services.sessions.bind(
+                connection,
+                client,
+                user.id,
+                numbers_writes=_PRE_RELEASE not in attempt.client.sdk_version,
+            )
         except SessionConflictError:
             raise evicted(EvictionReason.SESSION_ERROR) from None
     return LoggedIn(user.id, session.number, protocol_version, services.server_version)

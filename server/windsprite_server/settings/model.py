@@ -325,6 +325,56 @@ class Limits(Section):
         return self
 
 
+class SessionTable(Section):
+    """What is known of the clients that are logged in, so that no change is made twice."""
+
+    max_clients: int = Field(
+        default=8192,
+        ge=2,
+        le=65_536,
+        description="Clients that may change metadata at a time. One more, and the one that was "
+        "answered longest ago has to log in again for that.",
+    )
+    reply_memory: Size = Field(
+        default=64 * MIB,
+        ge=0,
+        description="Memory for replies to changes of metadata, of which a client that repeats a "
+        "request gets the first one again: up to five for each client.",
+    )
+
+
+class Partition(Section):
+    """What a partition knows of the clients that write to it, so that nothing is written twice."""
+
+    dedup_clients: int = Field(
+        default=4096,
+        ge=0,
+        le=1_000_000,
+        description="Clients whose last 128 requests a partition remembers, to recognise repeated "
+        "ones; some 300 bytes each. 0: none, for clients that number their requests wrongly.",
+    )
+    dedup_clients_total: int = Field(
+        default=262_144,
+        ge=1,
+        le=100_000_000,
+        description="The same over all partitions: some 75 MiB.",
+    )
+
+
+class Heartbeat(Section):
+    """Members of consumer groups have to show that they are alive, by any request."""
+
+    enabled: bool = Field(
+        default=True, description="Whether members that say nothing are logged out."
+    )
+    interval: Duration = Field(
+        default=30,
+        ge=0.1,
+        description="The time from one look to the next. A member is logged out after 1.2 "
+        "intervals of silence.",
+    )
+
+
 class TokenCleaner(Section):
     """Deletes personal access tokens that have expired; nobody can log in with them anyway."""
 
@@ -464,6 +514,9 @@ class Settings(BaseSettings):
     node: Node = Field(default_factory=Node)
     root: Root = Field(default=Root())
     limits: Limits = Field(default=Limits())
+    sessions: SessionTable = Field(default=SessionTable())
+    partition: Partition = Field(default=Partition())
+    heartbeat: Heartbeat = Field(default=Heartbeat())
     personal_access_token: PersonalAccessToken = Field(default=PersonalAccessToken())
     storage: Storage = Field(default=Storage())
     retention: Retention = Field(default=Retention())
