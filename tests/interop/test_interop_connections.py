@@ -242,7 +242,6 @@ async def test_a_logout_leaves_a_connection_without_user(address: str, wire: Wir
     assert (await connections(wire))[number] == NOT_LOGGED_IN
 
 
-@pytest.mark.xfail(reason="connections are listed as soon as they are accepted")
 async def test_connections_are_listed_from_their_first_frame_until_their_logout(
     address: str, wire: WireClient
 ) -> None:

@@ -116,6 +116,12 @@ class WireClient:
         self.session = 0
         self.next_request = 1
 
+    @property
+    def address(self) -> str:
+        """Its own, as `host:port`."""
+        host, port = self._writer.get_extra_info("sockname")[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
     async def send(self, *parts: Buffer) -> None:
         self._writer.writelines(parts)
         await self._writer.drain()

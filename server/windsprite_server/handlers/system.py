@@ -67,7 +67,9 @@ def get_client(
     """Tell about one connection."""
     require(services, connection, Rule.SERVERS)
     other = services.sessions.get(request.client_id)
-    return None if other is None else _details(services, other)
+    if other is None or not other.is_listed:
+        return None
+    return _details(services, other)
 
 
 def get_clients(
@@ -75,7 +77,7 @@ def get_clients(
 ) -> tuple[ClientInfo, ...]:
     """Tell about all connections."""
     require(services, connection, Rule.SERVERS)
-    return tuple(_details(services, other).info for other in services.sessions)
+    return tuple(_details(services, other).info for other in services.sessions.listed())
 
 
 def describe_options(
@@ -137,7 +139,7 @@ def get_stats(services: Services, connection: Connection, _: GetStats) -> Stats:
         # A partition has a segment even before its log could be opened.
         segments_count=held.segments_count + partitions_count - held.partitions_count,
         messages_count=held.messages_count,
-        clients_count=len(services.sessions),
+        clients_count=len(services.sessions.listed()),
         consumer_groups_count=sum(len(topic.groups) for topic in topics),
         hostname=names.hostname,
         os_name=names.os_name,

@@ -53,6 +53,8 @@ class Connection:
         request: The number of the request that is being served.
         heard_at: When the last request came, in seconds of a clock that never goes backwards;
             infinite while it waits for its answer.
+        is_listed: Whether others are told of it: from its first request until its session ends, and
+            again from its next request on (spec 06, 2.1 and 6.6).
         tell_evicted: Tells the client that this session of it is over, and why. The transport
             sets it.
     """
@@ -66,6 +68,7 @@ class Connection:
     attached: Session | None = None
     request: int = 0
     heard_at: float = 0.0
+    is_listed: bool = False
     tell_evicted: Callable[[Session, EvictionReason], None] = field(
         default=lambda _session, _reason: None, repr=False
     )
@@ -114,6 +117,10 @@ class Sessions:
     def get(self, number: int) -> Connection | None:
         """The connection with this number."""
         return self._connections.get(number)
+
+    def listed(self) -> list[Connection]:
+        """The connections that others are told of."""
+        return [connection for connection in self if connection.is_listed]
 
     def find(self, client: bytes) -> Session | None:
         """The session of a client id."""
@@ -168,6 +175,7 @@ class Sessions:
         if session is None:
             return None
         _clear(connection)
+        connection.is_listed = False
         del self._bound[session.client]
         self.clients.end(session.client, session.number)
         if self._on_end is not None:

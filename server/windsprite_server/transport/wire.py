@@ -137,15 +137,19 @@ class Wire:
         try:
             call = admit(frame, bound=connection.session is not None)
         except InadmissibleError as error:
-            connection.heard_at = self._clock.monotonic()
+            self._hear(connection)
             return self._answer(connection, error.header, error.outcome)
         except BadFrameError as error:
             return Answer((), 0, bad=str(error))
         if call is None:
             return _IGNORED
-        connection.heard_at = self._clock.monotonic()
+        self._hear(connection)
         connection.request = call.header.request
         return self._carry_out(connection, call)
+
+    def _hear(self, connection: Connection) -> None:
+        connection.heard_at = self._clock.monotonic()
+        connection.is_listed = True
 
     def _carry_out(
         self, connection: Connection, call: Call

@@ -28,6 +28,20 @@ def test_connections_are_numbered_from_one_and_found_by_number() -> None:
     assert len(sessions) == 1
 
 
+def test_a_session_that_ends_takes_its_connection_off_the_list() -> None:
+    sessions = Sessions(1)
+    first, second = connect(sessions), connect(sessions)
+    assert sessions.listed() == []
+    first.is_listed = second.is_listed = True
+    sessions.bind(first, client(1), ALICE)
+    assert sessions.listed() == [first, second]
+    sessions.bind(second, client(1), ALICE)  # the first one is not told of anything
+    assert sessions.listed() == [first, second]
+    sessions.unbind(second)
+    assert sessions.listed() == [first]
+    assert sessions.unbind(second) is None
+
+
 def test_session_numbers_grow_with_every_login() -> None:
     sessions = Sessions(1)
     numbers = [sessions.bind(connect(sessions), client(n + 1), ALICE).number for n in range(5)]
