@@ -61,7 +61,10 @@ def load_certificate(cert_file: Path, key_file: Path, now_us: int) -> Certificat
     client = _trusting_context(pem, cert_file)
     context = _server_context(cert_file, key_file)
     shown = _rehearse(context, client, cert_file)
-    not_before, not_after = _moment(shown["notBefore"]), _moment(shown["notAfter"])
+    try:
+        not_before, not_after = _moment(shown["notBefore"]), _moment(shown["notAfter"])
+    except (KeyError, ValueError) as error:
+        raise _unusable(cert_file, "its dates make no sense") from error
     now = datetime.fromtimestamp(now_us / _MICROSECOND, UTC)
     if now < not_before:
         raise CertificateError(f"{_CERT_FILE}: {cert_file} is not valid before {not_before}")
@@ -121,8 +124,8 @@ def _rehearse(
     client = client_context.wrap_bio(to_client, to_server)
     server = context.wrap_bio(to_server, to_client, server_side=True)
     try:
-        # The client speaks first, and last: after its second turn it knows the server.
-        for side in (client, server, client):
+        # The client speaks first. It is done at its second turn, or with TLS 1.2 at its third.
+        for side in (client, server, client, server, client):
             try:
                 side.do_handshake()
             except ssl.SSLWantReadError:

@@ -46,8 +46,6 @@ class CertificateWatch:
         self._logger = logger
         self._interval = interval
         self._task: asyncio.Task[None] | None = None
-        self._problem = ""
-        self._age = ""
         self._load()
         self._seen = self._loaded
 
@@ -94,7 +92,7 @@ class CertificateWatch:
         signature = self._signature()
         self._certificate = load_certificate(*self._files, self._clock.now_us())
         self._loaded = signature
-        self._problem = ""
+        self._problem = self._age = ""
         self._logger.info(
             "certificate loaded",
             file=str(self._files[0]),

@@ -194,6 +194,9 @@ async def test_age_is_told_a_week_before_the_end_and_at_the_end(tmp_path: Path) 
     watched.files.put(good(days=9))
     await watched.pass_looks(2)
     assert watched.told() == [*LOADED, ("warning", "the certificate expires soon")]
+    watched.files.put(good(days=10))
+    await watched.pass_looks(2)
+    assert watched.told() == [*LOADED, ("warning", "the certificate expires soon")]
     watched.files.put(good())
     await watched.pass_looks(2)
     assert watched.told() == LOADED
