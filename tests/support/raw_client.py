@@ -1,6 +1,7 @@
 """A client that sends whatever a test wants, byte for byte, and reads what comes back."""
 
 import asyncio
+import itertools
 import socket
 import struct
 from typing import Any
@@ -52,8 +53,11 @@ def reset(sock: socket.socket) -> None:
 class RawClient:
     """One connection; use it as an async context manager."""
 
+    _numbers = itertools.count(1)
+
     def __init__(self, host: str, port: int, *, receive_buffer: int | None = None) -> None:
         self.sock: socket.socket
+        self.id = next(self._numbers).to_bytes(16, "big")
         self.session = 1
         self._address = (host, port)
         self._receive_buffer = receive_buffer
@@ -113,7 +117,7 @@ class RawClient:
 
     async def ask(self, value: Any, number: int = 1) -> Any:
         """Send a request and give the value of its reply; raises what the reply says."""
-        await self.send(request(value, number, session=self.session))
+        await self.send(request(value, number, session=self.session, client=self.id))
         answer = await self.frame()
         assert answer is not None, "the connection was closed"
         return decode_reply(answer, GENERATION.of(type(value)))[1]
