@@ -7,12 +7,14 @@ became of it is noted (`finish`).
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from enum import Enum
 from typing import Final, Generic, NamedTuple, TypeVar
 
 DEFAULT_MAX_CLIENTS: Final = 8192
 DEFAULT_MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
+REPLY_OVERHEAD: Final = 450
+"""Bytes that a stored reply takes beside its own."""
 
 _REPLIES_OF_CLIENT: Final = 5
 _REGISTER: Final = 0
@@ -77,7 +79,7 @@ class _Entry:
         self.session = 0
         self.watermark = 0
         self.checksum: bytes | None = None
-        self.replies: deque[int] = deque()
+        self.replies: list[int] = []
         self.is_executing = False
         self.has_ended = False
 
@@ -91,9 +93,8 @@ class ClientTable(Generic[R]):
     Two bounds hold whatever clients do. Beyond `max_clients` the client that got a reply longest
     ago loses its session for changes of metadata, though not its watermark: it has to log in
     again, and no old number of it is carried out again. Beyond `max_reply_bytes` the oldest
-    replies of all clients are forgotten. Memory: entries, of some 500 bytes, for as many
-    connections as are logged in; and the replies, of which a client has at most five, with some
-    300 bytes for each beside its own.
+    replies of all clients are forgotten. Memory: `max_reply_bytes`, and some 400 bytes for each
+    connection that is logged in; a client has at most five replies.
 
     What a reply is, is no concern of the table: whoever stores it reads it.
     """
@@ -107,7 +108,7 @@ class ClientTable(Generic[R]):
 
         Args:
             max_clients: How many clients may have a session that can change metadata; at least 2.
-            max_reply_bytes: The replies of all clients together take up no more.
+            max_reply_bytes: The replies of all clients together take no more memory.
         """
         self._max_clients = max_clients
         self._max_reply_bytes = max_reply_bytes
@@ -119,7 +120,7 @@ class ClientTable(Generic[R]):
 
     @property
     def reply_bytes(self) -> int:
-        """Bytes of all replies."""
+        """Bytes that all replies take, each with what it takes beside its own."""
         return self._reply_bytes
 
     def __len__(self) -> int:
@@ -216,8 +217,10 @@ class ClientTable(Generic[R]):
             entry.watermark = request
             entry.checksum = checksum
             if client in self._kept:
-                self._replies[client, request] = _Reply(checksum, reply, size)
-                self._reply_bytes += size
+                stored = self._replies[client, request] = _Reply(
+                    checksum, reply, size + REPLY_OVERHEAD
+                )
+                self._reply_bytes += stored.size
                 self._note_reply(client, entry, request)
         self.abandon(client)
 
@@ -227,7 +230,7 @@ class ClientTable(Generic[R]):
         self._kept.move_to_end(client)
         entry.replies.append(request)
         if len(entry.replies) > _REPLIES_OF_CLIENT:
-            self._forget_reply(client, entry.replies.popleft())
+            self._forget_reply(client, entry.replies.pop(0))
         while self._reply_bytes > self._max_reply_bytes:
             self._forget_reply(*next(iter(self._replies)))
 
@@ -240,8 +243,9 @@ class ClientTable(Generic[R]):
         """Take the session from a client, but not what it has done."""
         del self._kept[client]
         replies = self._entries[client].replies
-        while replies:
-            self._forget_reply(client, replies.popleft())
+        for request in replies:
+            self._forget_reply(client, request)
+        replies.clear()
 
     def _forget(self, client: bytes) -> None:
         if client in self._kept:

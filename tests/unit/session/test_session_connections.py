@@ -3,7 +3,7 @@
 import pytest
 
 from windsprite_protocol.model.system import TransportKind
-from windsprite_server.session import Connection, SessionConflictError, Sessions
+from windsprite_server.session import Connection, Session, SessionConflictError, Sessions
 
 ALICE = 7
 BOB = 8
@@ -105,3 +105,66 @@ def test_a_client_id_is_free_once_its_connection_is_gone() -> None:
     session = sessions.bind(owner, client(1), ALICE)
     assert sessions.disconnect(owner) is session
     assert sessions.bind(connect(sessions), client(1), BOB).user_id == BOB
+
+
+def test_the_end_of_a_session_is_told_once_whichever_way_it_ends() -> None:
+    ended: list[Session] = []
+    sessions = Sessions(1, ended.append)
+    first, second = connect(sessions), connect(sessions)
+    by_logout = sessions.bind(first, client(1), ALICE)
+    sessions.unbind(first)
+    sessions.unbind(first)
+    sessions.disconnect(first)
+    assert ended == [by_logout]
+    by_disconnection = sessions.bind(second, client(1), BOB)
+    sessions.disconnect(second)
+    assert ended == [by_logout, by_disconnection]
+
+
+def test_a_session_that_moves_to_another_connection_has_not_ended() -> None:
+    ended: list[Session] = []
+    sessions = Sessions(1, ended.append)
+    old, new = connect(sessions), connect(sessions)
+    sessions.bind(old, client(1), ALICE)
+    session = sessions.bind(new, client(1), ALICE)
+    sessions.disconnect(old)
+    assert ended == []
+    assert sessions.find(client(1)) is session
+    sessions.disconnect(new)
+    assert ended == [session]
+    assert sessions.find(client(1)) is None
+
+
+def test_the_table_of_clients_knows_the_sessions_there_are() -> None:
+    sessions = Sessions(1)
+    old, new = connect(sessions), connect(sessions)
+    sessions.bind(old, client(1), ALICE)
+    sessions.bind(new, client(1), ALICE)
+    assert len(sessions.clients) == 1
+    sessions.disconnect(old)
+    assert len(sessions.clients) == 1
+    sessions.unbind(new)
+    assert len(sessions.clients) == 0
+
+
+def test_a_refused_login_uses_up_no_number() -> None:
+    sessions = Sessions(1)
+    owner, intruder = connect(sessions), connect(sessions)
+    first = sessions.bind(owner, client(1), ALICE)
+    with pytest.raises(SessionConflictError):
+        sessions.bind(intruder, client(1), BOB)
+    assert sessions.bind(intruder, client(2), BOB).number == first.number + 1
+
+
+@pytest.mark.parametrize("ending", ["logout", "another connection"])
+def test_a_connection_acts_for_another_session_only_while_it_has_its_own(ending: str) -> None:
+    sessions = Sessions(1)
+    connection, coordinator, third = connect(sessions), connect(sessions), connect(sessions)
+    sessions.bind(connection, client(1), ALICE)
+    connection.attached = sessions.bind(coordinator, client(2), ALICE)
+    if ending == "logout":
+        sessions.unbind(connection)
+    else:
+        sessions.bind(third, client(1), ALICE)
+        assert third.attached is None
+    assert connection.attached is None
