@@ -15,7 +15,7 @@ from uuid import UUID
 from windsprite_protocol.errors import BadFrameError, DecodeError, ErrorCode
 from windsprite_protocol.generation import Plane
 from windsprite_protocol.model.groups import SyncConsumerGroup
-from windsprite_protocol.model.messages import Buffer, FlushUnsavedBuffer
+from windsprite_protocol.model.messages import Buffer, FlushUnsavedBuffer, SendMessages
 from windsprite_protocol.model.outcomes import (
     Evicted,
     NotNow,
@@ -70,7 +70,14 @@ _STAND_INS: Final = {
     GetClient: GetClient(client_id=0),
     GetSnapshot: GetSnapshot(SnapshotCompression.STORED, (SnapshotKind.ALL, SnapshotKind.ALL)),
 }
-_NO_SUCH_THING: Final = Success(None)
+# What is said to other bodies that cannot be read, where that is not the ordinary refusal.
+_UNREADABLE: Final[Mapping[type[Any], Outcome]] = MappingProxyType(
+    {
+        FlushUnsavedBuffer: Refused(ErrorCode.FEATURE_UNAVAILABLE),  # so that nobody relies on it
+        SendMessages: Refused(ErrorCode.RESOURCE_NOT_FOUND),
+        SyncConsumerGroup: Success(None),
+    }
+)
 
 # What is said to a change of metadata that is not carried out now (spec 01, 6.5).
 _INSTEAD: Final[Mapping[Step, Outcome]] = MappingProxyType(
@@ -278,15 +285,11 @@ class Wire:
         request_type = call.command.request_type
         if call.header.operation == Operation.REGISTER:
             return Evicted(EvictionReason.MALFORMED_LOGIN)
-        if request_type is FlushUnsavedBuffer:
-            return Refused(ErrorCode.FEATURE_UNAVAILABLE)  # always, so that nobody relies on it
-        if request_type is SyncConsumerGroup:
-            return _NO_SUCH_THING
         if request_type in _STAND_INS:
             stand_in = _STAND_INS[request_type]
             outcome = self._dispatcher.dispatch(connection, stand_in, call.header.request)
             return cast("Outcome", outcome)  # nothing has to be waited for
-        return Refused(error.code)
+        return _UNREADABLE.get(request_type, Refused(error.code))
 
     def _push_eviction(
         self, push: Callable[[Answer], None], session: Session, reason: EvictionReason

@@ -30,6 +30,7 @@ CLUSTER_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 ROOT = 0
 GET_CLIENT = 21
 FLUSH = 102
+SEND = 101
 SYNC_GROUP = 606
 
 
@@ -130,6 +131,7 @@ def test_a_body_that_cannot_be_read(served: Served, code: int, body: bytes) -> N
         40: ("eviction", EvictionReason.MALFORMED_LOGIN),
         45: ("eviction", EvictionReason.MALFORMED_LOGIN),
         FLUSH: ("status", ErrorCode.FEATURE_UNAVAILABLE),
+        SEND: ("status", ErrorCode.RESOURCE_NOT_FOUND),
         GET_CLIENT: ("ok", 0),
         SYNC_GROUP: ("ok", 0),
     }.get(code, ("status", ErrorCode.INVALID_COMMAND))
