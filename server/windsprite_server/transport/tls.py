@@ -258,7 +258,6 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
         except ssl.SSLError as error:
             self._fail(error)
             return False
-        self._flush()
         self._is_established = True
         self._handshakes.forget(self)
         self._connection.connection_made(self)
