@@ -43,6 +43,11 @@ SENTENCES = {
     4100: "Invalid offset: 0",
     5000: "Consumer group with ID: 0 for topic with ID: 0 was not found.",
     5003: "Consumer group with name:  for topic with ID: 0 was not found.",
+    5004: "Consumer group with name:  for topic with ID: 0 already exists.",
+    5006: "Consumer group member with client ID: 0 for group with ID: 0 for topic with ID: 0 "
+    "was not found.",
+    5009: "Consumer group member with client ID: 0 does not own partition: 0 "
+    "at the current generation (rebalance in progress).",
 }
 
 
