@@ -90,8 +90,6 @@ class DuplicateWindows:
         self._count -= len(self._partitions.pop(partition, ()))
 
     def _begin(self, partition: Hashable, writer: Writer, request: int) -> None:
-        if not self._writers:
-            return
         windows = self._partitions.setdefault(partition, OrderedDict())
         windows[writer] = _Window(request)
         self._partitions.move_to_end(partition)

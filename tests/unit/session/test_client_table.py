@@ -253,6 +253,19 @@ def test_who_lost_its_session_logs_in_again_and_no_old_number_is_carried_out() -
     assert len(table) == 3
 
 
+def test_replies_of_a_lost_session_take_no_place_among_those_of_the_next() -> None:
+    table = full_table()
+    for request in (1, 2, 3, 4):
+        table.execute(request, who=1)
+    for number in (2, 3):
+        table.execute(1, who=number, session=number)
+    table.register(client(4), ALICE, 4)
+    table.register(client(1), ALICE, 9)
+    for request in (5, 6, 7, 8):
+        table.execute(request, who=1, session=9)
+    assert [table.ask(request, who=1, session=9) for request in (5, 6, 7, 8)] == [Step.REPLAY] * 4
+
+
 def test_the_client_id_of_a_lost_session_is_still_that_of_its_user() -> None:
     table = full_table()
     table.register(client(4), ALICE, 4)
@@ -284,6 +297,21 @@ def test_beyond_their_memory_the_oldest_replies_are_forgotten() -> None:
     for request in (1, 2):
         assert table.ask(request, who=2, session=2) is Step.REPLAY
     assert len(table) == 2
+
+
+def test_one_large_reply_costs_several_small_ones() -> None:
+    table = Table(max_reply_bytes=4 * STORED)
+    table.register(client(1), ALICE, 1)
+    for request in (1, 2, 3, 4):
+        table.execute(request)
+    assert table.ask(5) is Step.EXECUTE
+    table.finish(client(1), 5, None, "large", REPLY_BYTES + 2 * STORED)
+    assert table.reply_bytes == 4 * STORED
+    assert [table.ask(request) for request in (3, 4, 5)] == [
+        Step.REPLY_FORGOTTEN,
+        Step.REPLAY,
+        Step.REPLAY,
+    ]
 
 
 def test_a_reply_larger_than_the_memory_is_not_kept_and_was_given_all_the_same() -> None:

@@ -153,6 +153,17 @@ def test_memory_is_what_is_said() -> None:
     assert used / 10_000 < 400
 
 
+def test_a_writer_that_goes_on_and_on_takes_no_more_memory(windows: DuplicateWindows) -> None:
+    windows.add(PLACE, ALICE, 1)
+    tracemalloc.start()
+    try:
+        for request in range(2, 20_000):
+            windows.add(PLACE, ALICE, request)
+        assert tracemalloc.get_traced_memory()[0] < 1000
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_write_costs_little(windows: DuplicateWindows) -> None:
     requests = iter(range(1, 10**9))
 
