@@ -39,6 +39,7 @@ from windsprite.errors import (
     LimitReached,
     NotFound,
     OutcomeUnknown,
+    PartitionNotOwned,
     PermissionDenied,
     ProtocolViolation,
     RequestTimedOut,
@@ -57,6 +58,12 @@ from windsprite_protocol.model.cluster import (
     NodeRole,
     NodeStatus,
 )
+from windsprite_protocol.model.groups import (
+    ConsumerGroup,
+    ConsumerGroupDetails,
+    GroupAssignment,
+    GroupMember,
+)
 from windsprite_protocol.model.identifiers import Consumer, ConsumerKind, Identifier
 from windsprite_protocol.model.messages import Confirmation
 from windsprite_protocol.model.offsets import ConsumerOffset
@@ -67,7 +74,13 @@ from windsprite_protocol.model.permissions import (
     TopicPermissions,
 )
 from windsprite_protocol.model.streams import Stream, StreamDetails
-from windsprite_protocol.model.system import ClientDetails, ClientInfo, OptionSpec, Stats
+from windsprite_protocol.model.system import (
+    ClientDetails,
+    ClientInfo,
+    GroupMembership,
+    OptionSpec,
+    Stats,
+)
 from windsprite_protocol.model.tokens import TokenInfo
 from windsprite_protocol.model.topics import Compression, Partition, Topic, TopicDetails
 from windsprite_protocol.model.typed_values import PythonValue, TypedValue, ValueKind
@@ -92,6 +105,8 @@ __all__ = [
     "ConnectionFailed",
     "ConnectionLost",
     "Consumer",
+    "ConsumerGroup",
+    "ConsumerGroupDetails",
     "ConsumerKind",
     "ConsumerOffset",
     "Credentials",
@@ -101,6 +116,9 @@ __all__ = [
     "ErrorCode",
     "From",
     "GlobalPermissions",
+    "GroupAssignment",
+    "GroupMember",
+    "GroupMembership",
     "Headers",
     "Identifier",
     "IncompatibleServer",
@@ -117,6 +135,7 @@ __all__ = [
     "Options",
     "OutcomeUnknown",
     "Partition",
+    "PartitionNotOwned",
     "Password",
     "PermissionDenied",
     "Permissions",

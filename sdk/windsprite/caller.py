@@ -117,7 +117,7 @@ class Caller:
             uniform=self._environment.uniform,
             can_log_in=self.link.can_log_in,
         )
-        deadline = self._deadline(time_limit)
+        deadline = self.deadline(time_limit)
         async with self._my_turn(deadline, course):
             return await self._carry_out(request, course, deadline)
 
@@ -127,18 +127,24 @@ class Caller:
         Raises:
             As `Link.log_in`.
         """
-        deadline = self._deadline(time_limit)
+        deadline = self.deadline(time_limit)
         course = self._trivial_course("login")
         async with self._my_turn(deadline, course):
             await self.link.log_in(credentials, deadline)
 
     async def log_out(self, time_limit: float | None = None) -> None:
         """End the session; the connection stays."""
-        deadline = self._deadline(time_limit)
+        deadline = self.deadline(time_limit)
         course = self._trivial_course("logout")
         async with self._my_turn(deadline, course):
             await self._carry_out(Logout(), course, deadline)
             self.link.log_out()
+
+    def deadline(self, time_limit: float | None) -> float:
+        """When a call that begins now is over, in seconds; None: after the `request_timeout`."""
+        if time_limit is None:
+            time_limit = self._options.request_timeout
+        return self._environment.monotonic() + time_limit
 
     # --- Inside ------------------------------------------------------------------------------
 
@@ -214,11 +220,6 @@ class Caller:
             yield
         finally:
             self._turn.release()
-
-    def _deadline(self, time_limit: float | None) -> float:
-        if time_limit is None:
-            time_limit = self._options.request_timeout
-        return self._environment.monotonic() + time_limit
 
     def _trivial_course(self, doing: str) -> Course:
         return Course(

@@ -8,6 +8,7 @@ from typing import Self
 
 from windsprite.address import Address, Password, Token
 from windsprite.caller import Caller
+from windsprite.commands.groups import GroupCommands
 from windsprite.commands.messages import MessageCommands
 from windsprite.commands.offsets import OffsetCommands
 from windsprite.commands.streams import StreamCommands
@@ -16,6 +17,7 @@ from windsprite.commands.tokens import TokenCommands
 from windsprite.commands.topics import TopicCommands
 from windsprite.commands.users import UserCommands
 from windsprite.environment import Environment, SystemEnvironment
+from windsprite.memberships import Memberships
 from windsprite.tls import tls_context
 
 
@@ -25,14 +27,15 @@ class Client(
     TopicCommands,
     MessageCommands,
     OffsetCommands,
+    GroupCommands,
     UserCommands,
     TokenCommands,
 ):
     """A connection to a cluster; made by `connect`.
 
-    Streams, topics, consumers and users are named by their number (`int`) or their name (`str`):
-    `7` and `"7"` are different. All methods raise a `WindspriteError`, and every one of them takes
-    at most `request_timeout`, or `timeout` seconds where it is given.
+    Streams, topics, consumers, groups and users are named by their number (`int`) or their name
+    (`str`): `7` and `"7"` are different. All methods raise a `WindspriteError`, and every one of
+    them takes at most `request_timeout`, or `timeout` seconds where it is given.
 
     Calls of one client are carried out one after the other, in the order in which they are made.
     A lost connection is replaced, and the client goes where the leader is, without further ado;
@@ -52,6 +55,9 @@ class Client(
         if tls is None and address.options.tls:
             tls = tls_context(address.options.tls_ca_file)
         self._caller = Caller(address, self._environment, tls)
+        self._memberships = Memberships(
+            self._caller, self._environment, address.options.heartbeat_interval
+        )
 
     def __repr__(self) -> str:
         return f"<windsprite.Client {self._address}>"
@@ -108,5 +114,9 @@ class Client(
         await self._caller.log_in(Token(token))
 
     async def logout(self) -> None:
-        """End the session and forget the credentials; `login` works afterwards."""
+        """End the session and all memberships of consumer groups, and forget the credentials.
+
+        `login` works afterwards.
+        """
         await self._caller.log_out()
+        self._memberships.forget_all()

@@ -8,6 +8,7 @@
     |- LimitReached              the server holds as many of these as it may
     |- AuthenticationError       who are you? wrong password, unknown token, not logged in
     |- PermissionDenied          we know who you are, and you may not
+    |- PartitionNotOwned         another member of the group has the partition now
     |- Unsupported               this server cannot do that
     |- IncompatibleServer        the server speaks another generation of the protocol
     |- Unavailable               not done: nobody could serve it in time; try again later
@@ -80,6 +81,12 @@ class PermissionDenied(WindspriteError):
     """The user may not do this."""
 
     default_hint = "ask whoever administers the server for the permission"
+
+
+class PartitionNotOwned(WindspriteError):
+    """The partition does not belong to this member of the group, or does not any more."""
+
+    default_hint = "only a member of the group that has the partition can do this"
 
 
 class Unsupported(WindspriteError):
@@ -198,6 +205,7 @@ _FAMILIES: Final[dict[type[WindspriteError], frozenset[ErrorCode]]] = {
         }
     ),
     PermissionDenied: frozenset({ErrorCode.UNAUTHORIZED}),
+    PartitionNotOwned: frozenset({ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED}),
     Unsupported: frozenset({ErrorCode.FEATURE_UNAVAILABLE}),
     IncompatibleServer: frozenset({ErrorCode.INCOMPATIBLE_PROTOCOL_VERSION}),
     Unavailable: frozenset({ErrorCode.TRANSIENT_NOT_ACCEPTED, ErrorCode.NOT_CONNECTED}),
@@ -245,7 +253,6 @@ _FAMILIES: Final[dict[type[WindspriteError], frozenset[ErrorCode]]] = {
             ErrorCode.INVALID_OFFSET,
             ErrorCode.INVALID_CONSUMER_GROUP_ID,
             ErrorCode.INVALID_CONSUMER_GROUP_NAME,
-            ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED,
         }
     ),
 }

@@ -10,6 +10,9 @@ not gone through all three. A caller that gives up does not stop the task.
 
 A move opens the session at the leader before it closes the old one: an advertised address that
 cannot be reached leaves the client where it is.
+
+What ends with a session but is to last (memberships of consumer groups) is asked for again at the
+beginning of the next one, before anybody sees it.
 """
 
 from __future__ import annotations
@@ -51,6 +54,7 @@ from windsprite.retries import RESEND
 from windsprite.session import Session
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
+from windsprite_protocol.model.groups import JoinConsumerGroup
 from windsprite_protocol.v0_11.calling import EvictedError, RemoteError
 
 logger = logging.getLogger("windsprite")
@@ -79,11 +83,17 @@ class Link:
         address: Where to start, who we are, how to behave.
         environment: Clock, timers and randomness.
         tls: How to speak TLS; None: plain TCP.
+
+    Attributes:
+        joins: What every new session begins with, in this order; a set, but for the order.
+        session_number: How many sessions there have been.
     """
 
     def __init__(
         self, address: Address, environment: Environment, tls: ssl.SSLContext | None
     ) -> None:
+        self.joins: dict[JoinConsumerGroup, None] = {}
+        self.session_number = 0
         self._options = address.options
         self._credentials = address.credentials
         self._environment = environment
@@ -183,7 +193,7 @@ class Link:
     # --- The task ------------------------------------------------------------------------------
 
     def _start(self, work: Coroutine[Any, Any, Session]) -> None:
-        self._task = asyncio.create_task(work, name="windsprite-link")
+        self._task = asyncio.create_task(self._join(work), name="windsprite-link")
         self._task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[Session]) -> None:
@@ -196,6 +206,7 @@ class Link:
             return
         session, old = task.result(), self._session
         self._session = session if session.connection.lost is None else None
+        self.session_number += session is not old
         self._was_connected = True
         if old is not None and old is not session:
             self._close(old.connection)
@@ -226,6 +237,29 @@ class Link:
         task = asyncio.create_task(connection.wait_closed(CLOSE_TIMEOUT))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+    async def _join(self, work: Coroutine[Any, Any, Session]) -> Session:
+        """Do the work, and join the groups again if a new session comes of it.
+
+        What a server refuses now, the next poll for the group asks for again.
+        """
+        session = await work
+        if session is self._session or session.logged_in is None:
+            return session
+        try:
+            for request in tuple(self.joins):
+                deadline = self._environment.monotonic() + self._options.request_timeout
+                try:
+                    await session.exchange(session.prepare(request), deadline)
+                except RemoteError as error:
+                    logger.warning("cannot join the group %r again: %s", request.group, error)
+        except (Broken, EvictedError) as error:
+            # Whoever needs the session will see that it is gone.
+            logger.warning("lost a new session: %s", error)
+        except BaseException:
+            self._close(session.connection)
+            raise
+        return session
 
     # --- Its three kinds of work ---------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from windsprite_protocol.model.identifiers import (
     PollingStrategy,
     ToPartition,
 )
-from windsprite_protocol.model.messages import PolledMessages, SendMessages
+from windsprite_protocol.model.messages import NO_PARTITION, PolledMessages, SendMessages
 from windsprite_protocol.model.typed_values import PythonValue, TypedValue
 
 ReceivedMessage = protocol_messages.Message
@@ -66,7 +66,8 @@ class Batch(Sequence[ReceivedMessage]):
 
     Attributes:
         messages: The messages.
-        partition: The partition that was read.
+        partition: The partition that was read; -1 if there was none to be read, as may happen to a
+            member of a consumer group.
         current_offset: The offset of the newest message of the partition; 0 also while there is
             none.
     """
@@ -184,11 +185,19 @@ def _partitioning(key: bytes | str | None, partition: int | None) -> Partitionin
     return ByKey(data)
 
 
-def consumer_of(consumer: Identifier | Consumer) -> Consumer:
-    """A consumer from its number or name, or as it is."""
+def reader_of(consumer: Identifier | Consumer | None, group: Identifier | None) -> Consumer:
+    """Who reads: a consumer by its number or name or as it is, or a group; else consumer 0.
+
+    Raises:
+        InvalidRequest: It is both.
+    """
+    if group is not None:
+        if consumer is not None:
+            raise InvalidRequest("either a consumer or a group, not both")
+        return Consumer(ConsumerKind.GROUP, group)
     if isinstance(consumer, Consumer):
         return consumer
-    return Consumer(ConsumerKind.SINGLE, consumer)
+    return Consumer(ConsumerKind.SINGLE, 0 if consumer is None else consumer)
 
 
 def read_batch(polled: PolledMessages) -> Batch:
@@ -201,4 +210,5 @@ def read_batch(polled: PolledMessages) -> Batch:
         messages = protocol_messages.read_messages(polled.records)
     except DecodeError as error:
         raise ProtocolViolation(f"poll: {error}", code=error.code) from error
-    return Batch(tuple(messages), polled.partition_id, polled.current_offset)
+    partition = -1 if polled.partition_id == NO_PARTITION else polled.partition_id
+    return Batch(tuple(messages), partition, polled.current_offset)

@@ -118,6 +118,33 @@ async def messages_and_offsets(client: windsprite.Client) -> None:
     await client.delete_consumer_offset("orders", 0, partition=1, consumer="reader")
 
 
+async def consumer_groups(client: windsprite.Client) -> None:
+    created = await client.create_consumer_group("orders", "events", "billing")
+    assert_type(created, windsprite.ConsumerGroupDetails)
+    group = await client.get_consumer_group("orders", "events", "billing")
+    assert_type(group, windsprite.ConsumerGroupDetails | None)
+    for member in created.members:
+        assert_type(member, windsprite.GroupMember)
+        assert_type(member.partitions, tuple[int, ...])
+    groups = await client.get_consumer_groups("orders", "events")
+    assert_type(groups, tuple[windsprite.ConsumerGroup, ...])
+    await client.join_consumer_group("orders", "events", "billing")
+    assignment = await client.sync_consumer_group("orders", "events", "billing")
+    assert_type(assignment, windsprite.GroupAssignment | None)
+    batch = await client.poll("orders", "events", group="billing", timeout=1)
+    assert_type(batch.partition, int)
+    try:
+        await client.store_consumer_offset(
+            "orders", "events", batch[-1].offset, partition=batch.partition, group="billing"
+        )
+    except windsprite.PartitionNotOwned:
+        await client.delete_consumer_offset("orders", "events", partition=0, group="billing")
+    memberships = (await client.me()).memberships
+    assert_type(memberships, tuple[windsprite.GroupMembership, ...])
+    await client.leave_consumer_group("orders", "events", "billing")
+    await client.delete_consumer_group("orders", "events", "billing")
+
+
 async def the_cluster(client: windsprite.Client) -> None:
     metadata = await client.get_cluster_metadata()
     assert_type(metadata.cluster_id, UUID | None)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from windsprite.address import RETRY_MODES, RetryMode
 from windsprite.commands.base import Commands
 from windsprite.errors import InvalidRequest
-from windsprite.messages import Batch, From, Headers, Message, build_send, consumer_of, read_batch
+from windsprite.memberships import Group
+from windsprite.messages import Batch, From, Headers, Message, build_send, read_batch, reader_of
 from windsprite.retries import Safety
 from windsprite_protocol.errors import ErrorCode
-from windsprite_protocol.model.identifiers import Consumer, Identifier
+from windsprite_protocol.model.identifiers import Consumer, ConsumerKind, Identifier
 from windsprite_protocol.model.messages import (
     Confirmation,
     Confirmations,
@@ -87,10 +88,11 @@ class MessageCommands(Commands):
         stream: Identifier,
         topic: Identifier,
         *,
-        partition: int = 0,
+        partition: int | None = None,
         start: From | None = None,
         count: int = 1000,
-        consumer: Identifier | Consumer = 0,
+        consumer: Identifier | Consumer | None = None,
+        group: Identifier | None = None,
         auto_commit: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - covers more than a wait
     ) -> Batch:
@@ -100,36 +102,53 @@ class MessageCommands(Commands):
             for message in batch:
                 print(message.offset, message.payload)
 
+        A member of a consumer group need not know its partitions: one call after the other reads
+        them by turns. `batch.partition` says which one it was. A partition without news gives an
+        empty batch while others may have some; and so does a group with more members than
+        partitions, at every call.
+
         Args:
             stream: Where.
             topic: Where.
-            partition: The partition.
-            start: Where to begin; None: after the offset stored for the consumer.
+            partition: The partition; None: partition 0, or with a group the next one of those that
+                this client has as a member.
+            start: Where to begin; None: after the offset stored for the consumer or the group.
             count: How many messages at most; at least 1.
-            consumer: On whose behalf; only `From.next()` and `auto_commit` make use of it.
+            consumer: On whose behalf; only `From.next()` and `auto_commit` make use of it. None:
+                consumer 0, unless there is a group.
+            group: The consumer group to poll for; see `join_consumer_group`.
             auto_commit: Let the server store the offset of the last message it returns, before
                 it returns it. If the answer is lost, `From.next()` does not see these messages
                 again; use `store_consumer_offset` where that matters.
             timeout: Seconds for all of it.
 
         Raises:
-            NotFound: There is no such stream, topic or partition.
+            NotFound: There is no such stream, topic or partition, or this client is no member of
+                the group.
+            PartitionNotOwned: The partition belongs to another member of the group.
             OutcomeUnknown: The answer to a poll that commits was lost.
         """
         if count < 1:
             raise InvalidRequest(
                 "poll: count has to be at least 1", code=ErrorCode.INVALID_MESSAGES_COUNT
             )
+        reader = reader_of(consumer, group)
+        is_member = reader.kind is ConsumerKind.GROUP
         request = PollMessages(
-            consumer_of(consumer),
+            reader,
             stream,
             topic,
-            partition,
+            0 if partition is None and not is_member else partition,
             start or From.next(),
             count,
             auto_commit,
         )
-        polled: PolledMessages = await self._caller.call(
-            request, f"poll {topic!r}", time_limit=timeout
-        )
+        doing = f"poll {topic!r}"
+        polled: PolledMessages
+        if is_member:
+            deadline = self._caller.deadline(timeout)
+            member_of = Group(stream, topic, reader.id)
+            polled = await self._memberships.poll(member_of, request, doing, deadline)
+        else:
+            polled = await self._caller.call(request, doing, time_limit=timeout)
         return read_batch(polled)

@@ -9,7 +9,7 @@ import pytest
 import windsprite
 from support.virtual_time import in_virtual_time
 from windsprite.environment import SystemEnvironment
-from windsprite.messages import Batch, build_send, consumer_of, read_batch
+from windsprite.messages import Batch, build_send, read_batch, reader_of
 from windsprite.session import SDK_VERSION
 from windsprite.topic_options import topic_options
 from windsprite_protocol.batches import stamp_batch, verify_batch
@@ -23,7 +23,7 @@ from windsprite_protocol.model.identifiers import (
     ConsumerKind,
     ToPartition,
 )
-from windsprite_protocol.model.messages import PolledMessages, SendMessages
+from windsprite_protocol.model.messages import NO_PARTITION, PolledMessages, SendMessages
 from windsprite_protocol.model.topics import NEVER_EXPIRES, UNLIMITED_SIZE
 from windsprite_protocol.model.typed_values import TypedValue, ValueKind
 
@@ -128,10 +128,19 @@ def test_a_batch_that_is_none() -> None:
         read_batch(PolledMessages(0, 0, 1, (bytes(100),)))
 
 
-def test_consumers() -> None:
-    assert consumer_of("me") == Consumer(ConsumerKind.SINGLE, "me")
+def test_who_reads() -> None:
+    assert reader_of(None, None) == Consumer(ConsumerKind.SINGLE, 0)
+    assert reader_of("me", None) == Consumer(ConsumerKind.SINGLE, "me")
+    assert reader_of(None, 0) == Consumer(ConsumerKind.GROUP, 0)
     group = Consumer(ConsumerKind.GROUP, 1)
-    assert consumer_of(group) is group
+    assert reader_of(group, None) is group
+    with pytest.raises(windsprite.InvalidRequest, match="not both"):
+        reader_of(0, "g")
+
+
+def test_a_poll_of_no_partition() -> None:
+    batch = read_batch(PolledMessages(NO_PARTITION, 0, 0, ()))
+    assert (batch.partition, len(batch)) == (-1, 0)
 
 
 def test_topic_options() -> None:
