@@ -400,7 +400,7 @@ def run_random(**options: Any) -> None:
 
 
 def test_random_requests_are_answered_as_the_rules_say() -> None:
-    run_random(max_examples=3, stateful_step_count=100)
+    run_random(max_examples=3, stateful_step_count=150)
 
 
 @pytest.mark.soak
