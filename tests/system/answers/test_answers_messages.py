@@ -106,7 +106,7 @@ async def stage(empty_stage: Stage) -> AsyncIterator[Stage]:
         case("no partition", 100, poll(ME, 0, 0, 9), status(3007)),
         case("no partitions at all", 100, poll(ME, 0, "none", None), status(3007)),
         *(
-            case(title, 100, poll(ME, 0, 0, *place, **wanted), success(polled(*told)))
+            case(title, 100, poll(ME, 0, 0, *place, **wanted), success(polled(*told)), says="empty")
             for title, place, wanted, told in (
                 ("an empty partition", (1,), {}, (1, 0)),
                 ("no messages wanted", (0,), {"count": 0}, (0, HELD - 1)),
@@ -291,6 +291,7 @@ async def test_poll_and_store(stage: Stage, topic: str) -> None:
 
 
 @answers(100, "status 3024")
+@answers(104, "status 3024")
 async def test_too_many_consumers(tmp_path: Path) -> None:
     async with open_stage(tmp_path, {"limits": {"max_consumer_offsets": 2}}) as stage:
         root = stage.root
@@ -303,6 +304,9 @@ async def test_too_many_consumers(tmp_path: Path) -> None:
             await root.expect(told, 100, poll(single(number), 0, 0, 0, commit=1))
         await root.expect(status(3024), 100, poll(single(3), 0, 0, 0, commit=1))
         await root.expect(told, 100, poll(single(3), 0, 0, 0))
+        await root.expect(EMPTY, 14, root.client + u64(root.session) + u64(0))
+        await root.expect(told, 104, poll(single(1), 0, 0, 0, commit=1))
+        await root.expect(status(3024), 104, poll(single(3), 0, 0, 0, commit=1))
 
 
 @answers(101, "eviction 1")

@@ -44,6 +44,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ME, HELD = single(7), 3
 S, T, G = ident(0), ident(0), ident(0)
 ASK_AGAIN = success(polled(0xFFFFFFFF, 0))
+NO_MESSAGES = success(polled(1, 0))
 CLIENT = Field("client", bytes(16), {})
 
 
@@ -153,7 +154,7 @@ MISSES = [
                 ("no member", (group(0),)),
             )
         ),
-        case("an empty partition", 104, committing(partition_id=1), success(polled(1, 0))),
+        case("an empty partition", 104, committing(partition_id=1), NO_MESSAGES, says="empty"),
         case("no such session", 14, bytes(15) + b"\x09" + u64(1) + u64(0), status(30)),
         case("no session at all", 14, bytes(32), status(30)),
     ],
