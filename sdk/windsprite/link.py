@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 import ssl
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -458,9 +460,12 @@ class Link:
 
     def _connection_failed(self) -> ConnectionFailed:
         attempts = [(str(place), error.sentence) for place, error in self._failures.items()]
-        tried = "; ".join(sentence for _, sentence in attempts)
+        tried = "; ".join(
+            sentence if place in sentence else f"{place}: {sentence}"
+            for place, sentence in attempts
+        )
         return ConnectionFailed(
-            f"cannot connect: {tried or 'no server answered in time'}", attempts=attempts
+            tried or "cannot connect: no server answered in time", attempts=attempts
         )
 
 
@@ -475,4 +480,8 @@ def _refused_login(code: ErrorCode, sentence: str = "") -> Exception:
 def _why(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    # Of addresses that were tried, asyncio keeps the numbers of the errors in its sentence only.
+    numbers = re.findall(r"\[Errno (\d+)\] Connect call failed", str(error))
+    if numbers:
+        return " and ".join(dict.fromkeys(os.strerror(int(number)) for number in numbers))
     return error.strerror or str(error) or type(error).__name__

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias
 
@@ -16,6 +17,13 @@ from windsprite_protocol.model.typed_values import (
     ValueKind,
 )
 from windsprite_protocol.text_forms import parse_expiry, parse_max_topic_size, parse_size
+from windsprite_protocol.topic_options import (
+    MIN_SEGMENT_SIZE,
+    TopicOptionError,
+    describe,
+    resolve_for_create,
+    resolve_for_update,
+)
 
 Duration: TypeAlias = timedelta | str
 """A `timedelta`, or a text such as `"500ms"`, `"1h 30m"`, `"7 days"`."""
@@ -29,18 +37,49 @@ Durability: TypeAlias = Literal["replicated", "persisted"]
 OptionValue: TypeAlias = PythonValue | timedelta
 
 
-def topic_options(
-    known: Mapping[str, OptionValue | None], others: Mapping[str, PythonValue]
+def options_for_create(
+    doing: str,
+    known: Mapping[str, OptionValue | None],
+    others: Mapping[str, PythonValue],
+    partitions: int,
 ) -> Options:
-    """The option block of a topic; what is None is left out.
+    """The option block of a new topic; what is None is left out.
+
+    A server that refuses an option does not tell which one. So those that every server of this
+    generation knows are checked here, by the same rules; others are left to the server.
 
     Args:
+        doing: What it is for, for error messages.
         known: Options with a keyword argument of their own.
         others: Whatever else the caller wants the server to see.
+        partitions: How many the topic is to have.
 
     Raises:
-        InvalidRequest: A value cannot be understood, or an option is given in both ways.
+        InvalidRequest: An option makes no sense or is given in both ways, or there are too many
+            partitions.
     """
+    options = _options(known, others)
+    with _refusing(doing):
+        resolve_for_create(_of_catalog(options), partitions)
+    return options
+
+
+def options_for_update(
+    doing: str, known: Mapping[str, OptionValue | None], others: Mapping[str, PythonValue]
+) -> Options:
+    """The option block of a change of a topic; see `options_for_create`.
+
+    Raises:
+        InvalidRequest: An option makes no sense, cannot be changed, or is given in both ways.
+    """
+    options = _options(known, others)
+    with _refusing(doing):
+        # Only the server knows the size of the segments.
+        resolve_for_update(_of_catalog(options), MIN_SEGMENT_SIZE)
+    return options
+
+
+def _options(known: Mapping[str, OptionValue | None], others: Mapping[str, PythonValue]) -> Options:
     given = {key: value for key, value in known.items() if value is not None}
     twice = given.keys() & others.keys()
     if twice:
@@ -60,6 +99,20 @@ def expiry_of(duration: Duration) -> int:
         message = f"{duration} is not a positive duration"
         raise ValueError(message)
     return duration // timedelta(microseconds=1)
+
+
+def _of_catalog(options: Options) -> Options:
+    return tuple(option for option in options if option.key in _CATALOG)
+
+
+@contextmanager
+def _refusing(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except TopicOptionError as error:
+        raise InvalidRequest(
+            f"{doing}: {error}", code=error.code, hint=_HINTS.get(error.code, "")
+        ) from error
 
 
 def _typed(key: str, value: OptionValue) -> TypedValue:
@@ -89,6 +142,12 @@ def _number(value: OptionValue, parse: Callable[[str], int]) -> PythonValue:
 def _invalid(key: str, reason: str) -> InvalidRequest:
     return InvalidRequest(f"option {key}: {reason}", code=ErrorCode.INVALID_OPTION_VALUE)
 
+
+_HINTS: Final = {
+    ErrorCode.INVALID_TOPIC_SIZE: "choose smaller segments with segment_size as well",
+    ErrorCode.UNSUPPORTED_OPTION_KEY: "it can be chosen for new topics only",
+}
+_CATALOG: Final = frozenset(spec.key for spec in describe())
 
 _NUMBERS: Final[dict[str, tuple[ValueKind, Callable[[str], int]]]] = {
     "message_expiry": (ValueKind.UINT64, parse_expiry),

@@ -759,10 +759,24 @@ async def test_nobody_there() -> None:
             await connect(url, connect_timeout=12)
         assert now() - began == pytest.approx(12, abs=0.1)
         assert {place for place, _ in failure.value.attempts} == set(cluster.servers().split(","))
+        assert all(
+            sentence == f"cannot connect to {place}: Connection refused"
+            for place, sentence in failure.value.attempts
+        )
         began = now()
         with pytest.raises(windsprite.ConnectionFailed):
             await connect(url, reconnection_retries=0)
         assert now() == began
+
+
+@in_virtual_time
+async def test_nobody_at_any_address_of_a_name() -> None:
+    async with await ScriptedCluster().start() as cluster:
+        port = cluster.nodes[0].port
+        await cluster.nodes[0].stop()
+        with pytest.raises(windsprite.ConnectionFailed) as failure:
+            await connect(f"iggy://iggy:iggy@localhost:{port}", reconnection_retries=0)
+        assert failure.value.sentence == f"cannot connect to localhost:{port}: Connection refused"
 
 
 @in_virtual_time

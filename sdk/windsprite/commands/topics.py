@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from windsprite.commands.base import Commands
-from windsprite.topic_options import Durability, Duration, Size, topic_options
+from windsprite.topic_options import (
+    Durability,
+    Duration,
+    Size,
+    options_for_create,
+    options_for_update,
+)
 from windsprite_protocol.model.identifiers import Identifier
 from windsprite_protocol.model.topics import (
     CreatePartitions,
@@ -70,7 +76,9 @@ class TopicCommands(Commands):
             AlreadyExists: There is a topic with this name.
             InvalidRequest: An option or the number of partitions is out of bounds.
         """
-        block = topic_options(
+        doing = f"create_topic {name!r}"
+        block = options_for_create(
+            doing,
             {
                 "compression_algorithm": compression,
                 "message_expiry": message_expiry,
@@ -83,9 +91,10 @@ class TopicCommands(Commands):
                 "preallocate_segments": preallocate_segments,
             },
             options or {},
+            partitions,
         )
         details: TopicDetails = await self._caller.call(
-            CreateTopic(stream, partitions, name, block), f"create_topic {name!r}"
+            CreateTopic(stream, partitions, name, block), doing
         )
         return details
 
@@ -130,7 +139,9 @@ class TopicCommands(Commands):
             AlreadyExists: Another topic has this name.
             InvalidRequest: An option is out of bounds or cannot be changed.
         """
-        block = topic_options(
+        doing = f"update_topic {topic!r}"
+        block = options_for_update(
+            doing,
             {
                 "compression_algorithm": compression,
                 "message_expiry": message_expiry,
@@ -138,7 +149,7 @@ class TopicCommands(Commands):
             },
             options or {},
         )
-        await self._caller.call(UpdateTopic(stream, topic, name, block), f"update_topic {topic!r}")
+        await self._caller.call(UpdateTopic(stream, topic, name, block), doing)
 
     async def purge_topic(self, stream: Identifier, topic: Identifier) -> None:
         """Delete all messages and stored offsets of a topic.

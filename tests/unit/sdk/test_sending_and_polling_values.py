@@ -11,7 +11,7 @@ from support.virtual_time import in_virtual_time
 from windsprite.environment import SystemEnvironment
 from windsprite.messages import Batch, build_send, read_batch, reader_of
 from windsprite.session import SDK_VERSION
-from windsprite.topic_options import topic_options
+from windsprite.topic_options import options_for_create, options_for_update
 from windsprite_protocol.batches import stamp_batch, verify_batch
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.hashing import partition_index
@@ -144,7 +144,8 @@ def test_a_poll_of_no_partition() -> None:
 
 
 def test_topic_options() -> None:
-    block = topic_options(
+    block = options_for_create(
+        "doing",
         {
             "compression_algorithm": "gzip",
             "message_expiry": timedelta(days=7),
@@ -155,6 +156,7 @@ def test_topic_options() -> None:
             "preallocate_segments": True,
         },
         {"segment_size": 1 << 27, "new": "x"},
+        3,
     )
     assert {option.key: option.value for option in block} == {
         "compression_algorithm": TypedValue(ValueKind.STRING, b"gzip"),
@@ -166,8 +168,8 @@ def test_topic_options() -> None:
         "segment_size": TypedValue(ValueKind.UINT64, struct.pack("<Q", 1 << 27)),
         "new": TypedValue(ValueKind.STRING, b"x"),
     }
-    (never, unlimited) = topic_options(
-        {"message_expiry": "never_expire", "max_topic_size": "unlimited"}, {}
+    (never, unlimited) = options_for_update(
+        "doing", {"message_expiry": "never_expire", "max_topic_size": "unlimited"}, {}
     )
     assert never.value.to_python() == NEVER_EXPIRES
     assert unlimited.value.to_python() == UNLIMITED_SIZE
@@ -184,15 +186,38 @@ def test_topic_options() -> None:
         ({"segment_size": -1}, {}),
         ({"segment_size": 2**64}, {}),
         ({"durability": timedelta(1)}, {}),
+        ({"durability": "maybe"}, {}),
+        ({"compression_algorithm": "zip"}, {}),
+        ({"segment_size": 5000}, {}),
+        ({"messages_required_to_save": 0}, {}),
+        ({"size_of_messages_required_to_save": "2 GiB"}, {}),
+        ({}, {"preallocate_segments": "maybe"}),
         ({"segment_size": 1}, {"segment_size": 1}),
         ({}, {"key": ""}),
     ],
 )
 def test_topic_options_that_make_no_sense(known: dict[str, Any], others: dict[str, Any]) -> None:
     with pytest.raises(windsprite.InvalidRequest) as failure:
-        topic_options(known, others)
+        options_for_create("doing", known, others, 1)
     assert failure.value.code is ErrorCode.INVALID_OPTION_VALUE
     assert next(iter({**known, **others})) in str(failure.value)
+
+
+def test_options_that_a_server_would_refuse_without_naming_them() -> None:
+    with pytest.raises(windsprite.InvalidRequest, match=r"x: max_topic_size: 5 is less") as failure:
+        options_for_create("x", {"max_topic_size": 5}, {}, 1)
+    assert failure.value.code is ErrorCode.INVALID_TOPIC_SIZE
+    assert "segment_size" in failure.value.hint
+    with pytest.raises(windsprite.InvalidRequest, match="'segment_size'") as failure:
+        options_for_update("x", {}, {"segment_size": 1 << 20})
+    assert failure.value.code is ErrorCode.UNSUPPORTED_OPTION_KEY
+    with pytest.raises(windsprite.InvalidRequest, match="1001 partitions") as failure:
+        options_for_create("x", {}, {}, 1001)
+    assert failure.value.code is ErrorCode.TOO_MANY_PARTITIONS
+
+
+def test_what_only_the_server_knows_is_left_to_it() -> None:
+    assert options_for_update("x", {"max_topic_size": "1 MiB"}, {"of_a_later_server": 1})
 
 
 @in_virtual_time
