@@ -1,14 +1,10 @@
 """The log of one partition."""
 
-import asyncio
-import contextlib
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Awaitable, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from windsprite_protocol.batches import BatchInfo, stamp_batch
 from windsprite_server.log import retention
@@ -20,20 +16,15 @@ from windsprite_server.log.errors import (
     LogFailedError,
     LogUnavailableError,
 )
+from windsprite_server.log.fetching import Fetcher, unreadable
 from windsprite_server.log.index import SegmentIndex
 from windsprite_server.log.keys import Durability, PartitionKey, PartitionOptions
 from windsprite_server.log.offsets import OffsetFile
-from windsprite_server.log.reading import (
-    ColdError,
-    Part,
-    Source,
-    cached_only,
-    find_time,
-    read_messages,
-)
+from windsprite_server.log.reading import Part, Source, find_time, read_messages
+from windsprite_server.log.removal import Condemned
 from windsprite_server.log.results import ReadResult
 from windsprite_server.log.retention import SealedSegment
-from windsprite_server.log.segment import GAPS_MAX, Segment
+from windsprite_server.log.segment import Segment
 from windsprite_server.log.tail import Tail
 
 NOTHING: Final = ReadResult((), 0, 0, -1)
@@ -41,7 +32,6 @@ REMOVALS_MAX: Final = 16
 """Segments removed at once, so that a long removal does not keep a thread (spec 04, 8.3)."""
 _WATERMARK: Final = 0
 
-T = TypeVar("T")
 _base_offset = attrgetter("base_offset")
 
 
@@ -75,8 +65,8 @@ class PartitionLog:
 
     __slots__ = (
         "_active", "_bytes_end", "_bytes_start", "_condemned", "_context", "_directory",
-        "_failure", "_has_new_entries", "_is_closing", "_is_entry_synced", "_is_marked",
-        "_removing", "_reported", "_segments", "_snapshot", "_sync", "_tail", "_visible_bytes_end",
+        "_failure", "_fetcher", "_has_new_entries", "_is_closing", "_is_entry_synced",
+        "_is_marked", "_segments", "_snapshot", "_sync", "_tail", "_visible_bytes_end",
         "_visible_segment", "_visible_size", "durable_end", "first_offset", "key",
         "last_timestamp", "next_offset", "offsets", "options", "visible_end",
     )  # fmt: skip
@@ -116,9 +106,8 @@ class PartitionLog:
         self._is_entry_synced = False
         self._is_marked = is_marked
         self._is_closing = False
-        self._condemned: list[Segment] = []
-        self._removing = asyncio.Lock()
-        self._reported: set[tuple[object, int]] = set()
+        self._condemned = Condemned(context, self._directory)
+        self._fetcher = Fetcher(context, key)
         self.key = key
         self.options = options
         self.offsets = offsets
@@ -262,10 +251,10 @@ class PartitionLog:
         if self._tail.covers(start):
             return self._tail.read(start, end, max_bytes)
 
-        def work(source: Source, parts: list[Part]) -> ReadResult:
+        def work(source: Source, parts: Sequence[Part]) -> ReadResult:
             return read_messages(source, parts, start, end, max_bytes)
 
-        return self._fetch(self._parts(start, end, max_bytes), work)
+        return self._fetcher.fetch(self._parts(start, end, max_bytes), work)
 
     def offset_at_or_after(self, timestamp: int) -> int | Awaitable[int]:
         """Base offset of the first visible batch appended at `timestamp` or later.
@@ -287,11 +276,11 @@ class PartitionLog:
                 break
         first, end = self.first_offset, self.visible_end
 
-        def work(source: Source, parts: list[Part]) -> int:
+        def work(source: Source, parts: Sequence[Part]) -> int:
             found = find_time(source, parts[0], timestamp) if parts else end
             return min(max(found, first), end)
 
-        return self._fetch(self._parts(segment.base_offset, segment.next_offset, 0), work)
+        return self._fetcher.fetch(self._parts(segment.base_offset, segment.next_offset, 0), work)
 
     @property
     def owes_removals(self) -> bool:
@@ -384,8 +373,7 @@ class PartitionLog:
         """Wait until no thread works on the files of this log."""
         await self._sync.drain()
         await self.offsets.drain()
-        async with self._removing:
-            pass
+        await self._condemned.drain()
 
     def _sealed(self) -> list[SealedSegment]:
         return [
@@ -472,76 +460,18 @@ class PartitionLog:
                 file.pins += 1
                 next_offset = min(segment.next_offset, self.visible_end)
                 size += visible if parts else 0
-                parts.append(Part(segment, file, visible, next_offset))
+                is_sealed = segment is not self._active
+                parts.append(Part(segment, file, visible, next_offset, is_sealed))
                 at += 1
         except OSError as error:
-            self._release(parts)
-            raise _unreadable(error) from error
+            self._fetcher.release(parts)
+            raise unreadable(error) from error
         return parts
 
     def _visible_size_of(self, segment: Segment) -> int:
         if segment.next_offset <= self.visible_end:
             return segment.size
         return self._visible_size if segment is self._visible_segment else 0
-
-    def _release(self, parts: list[Part]) -> None:
-        context = self._context
-        for part in parts:
-            context.descriptors.release(part.file)
-            if part.segment.index is not None and part.segment is not self._active:
-                context.loaded_indexes.touch(part.segment)
-
-    def _fetch(
-        self, parts: list[Part], work: Callable[[Source, list[Part]], T]
-    ) -> T | Awaitable[T]:
-        """Does the work here if all it reads is in memory, else in a thread."""
-        context, key = self._context, self.key
-        source = partial(
-            Source, key.partition_id, key.incarnation, context.limits.index_interval, context.files
-        )
-        cached = cached_only(context.files, context.limits.inline_read_bytes)
-        try:
-            result = work(source(cached, may_wait=False), parts)
-        except ColdError:
-            pass
-        except OSError as error:
-            self._release(parts)
-            raise _unreadable(error) from error
-        else:
-            self._release(parts)
-            self._report(result)
-            return result
-        loop = asyncio.get_running_loop()
-        job = context.read_pool.submit(work, source(context.files.read, may_wait=True), parts)
-        # Not before the thread has ended: who awaits may be cancelled earlier.
-        job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._release, parts))
-        return self._outcome(job)
-
-    async def _outcome(self, job: Future[T]) -> T:
-        try:
-            result = await asyncio.wrap_future(job)
-        except OSError as error:
-            raise _unreadable(error) from error
-        self._report(result)
-        return result
-
-    def _report(self, result: object) -> None:
-        """Logs damage that a reader ran into, once for each place."""
-        if not isinstance(result, ReadResult) or result.damage is None:
-            return
-        damage = result.damage
-        place = damage.segment, damage.position
-        if place not in self._reported and len(self._reported) < GAPS_MAX:
-            self._reported.add(place)
-            self._context.logger.error(
-                "log_damaged",
-                file=str(damage.segment),
-                position=damage.position,
-                length=damage.length,
-                first_offset=damage.first_offset,
-                next_offset=damage.next_offset,
-                reason=damage.reason,
-            )
 
     async def _remove_oldest(self, count: int) -> int:
         if count:
@@ -559,41 +489,7 @@ class PartitionLog:
             self.first_offset = self._segments[0].base_offset
             self._bytes_start += sum(segment.size for segment in removed)
             self._context.changed.add(self)
-            for segment in removed:
-                self._context.loaded_indexes.forget(segment)
-                segment.close_files()
-            self._condemned.extend(removed)
+            self._condemned.add(removed)
         if self._condemned:
-            await self._delete_condemned()
+            await self._condemned.delete(self._active)
         return count
-
-    async def _delete_condemned(self) -> None:
-        """Deletes the files of removed segments, oldest first; what fails is tried next time."""
-        files, directory, active = self._context.files, self._directory, self._active
-        async with self._removing:
-            condemned = self._condemned[:]
-            deleted: list[Segment] = []
-
-            def work() -> None:
-                with contextlib.suppress(OSError):
-                    active.sync_index()
-                files.sync_directory(directory)
-                for segment in condemned:
-                    for path in (segment.index_path, segment.path):
-                        with contextlib.suppress(FileNotFoundError):
-                            files.unlink(path)
-                    deleted.append(segment)
-                files.sync_directory(directory)
-
-            loop = asyncio.get_running_loop()
-            try:
-                await loop.run_in_executor(self._context.sync_pool, work)
-            except OSError as error:
-                message = f"segments can't be removed now: {error.strerror}"
-                raise LogUnavailableError(message) from error
-            finally:
-                del self._condemned[: len(deleted)]
-
-
-def _unreadable(error: OSError) -> LogUnavailableError:
-    return LogUnavailableError(f"the log can't be read now: {error.strerror}")

@@ -45,12 +45,14 @@ class Part(NamedTuple):
         file: Its file, pinned.
         size: Bytes that readers may see.
         next_offset: The offset after the last message readers may see.
+        is_sealed: Whether nothing is appended to it any more.
     """
 
     segment: Segment
     file: OpenFile
     size: int
     next_offset: int
+    is_sealed: bool
 
 
 class Source(NamedTuple):

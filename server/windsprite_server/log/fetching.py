@@ -1,0 +1,103 @@
+"""Doing reads where they cost least: at once if all is in memory, else in a thread."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+from windsprite_server.log.context import Context
+from windsprite_server.log.errors import LogUnavailableError
+from windsprite_server.log.keys import PartitionKey
+from windsprite_server.log.reading import ColdError, Part, Source, cached_only
+from windsprite_server.log.results import ReadResult
+from windsprite_server.log.segment import GAPS_MAX
+
+T = TypeVar("T")
+
+
+class Fetcher:
+    """Reads from the segment files of one partition.
+
+    Belongs to one event loop.
+    """
+
+    __slots__ = ("_context", "_key", "_reported")
+
+    def __init__(self, context: Context, key: PartitionKey) -> None:
+        self._context = context
+        self._key = key
+        self._reported: set[tuple[object, int]] = set()
+
+    def fetch(
+        self, parts: Sequence[Part], work: Callable[[Source, Sequence[Part]], T]
+    ) -> T | Awaitable[T]:
+        """Do some reading, and let go of the files afterwards.
+
+        Args:
+            parts: The segments to read from; their files are pinned.
+            work: The reading; it is begun anew in a thread if it raises `ColdError` here.
+
+        Raises:
+            LogUnavailableError: The disk failed; also from the awaited.
+        """
+        context, key = self._context, self._key
+        source = partial(
+            Source, key.partition_id, key.incarnation, context.limits.index_interval, context.files
+        )
+        cached = cached_only(context.files, context.limits.inline_read_bytes)
+        try:
+            result = work(source(cached, may_wait=False), parts)
+        except ColdError:
+            pass
+        except OSError as error:
+            self.release(parts)
+            raise unreadable(error) from error
+        else:
+            self.release(parts)
+            self._report(result)
+            return result
+        loop = asyncio.get_running_loop()
+        job = context.read_pool.submit(work, source(context.files.read, may_wait=True), parts)
+        # Not before the thread has ended: who awaits may be cancelled earlier.
+        job.add_done_callback(lambda _: loop.call_soon_threadsafe(self.release, parts))
+        return self._outcome(job)
+
+    def release(self, parts: Sequence[Part]) -> None:
+        """Let go of the files of segments."""
+        context = self._context
+        for part in parts:
+            context.descriptors.release(part.file)
+            if part.segment.index is not None and part.is_sealed:
+                context.loaded_indexes.touch(part.segment)
+
+    async def _outcome(self, job: Future[T]) -> T:
+        try:
+            result = await asyncio.wrap_future(job)
+        except OSError as error:
+            raise unreadable(error) from error
+        self._report(result)
+        return result
+
+    def _report(self, result: object) -> None:
+        """Logs damage that a reader ran into, once for each place."""
+        if not isinstance(result, ReadResult) or result.damage is None:
+            return
+        damage = result.damage
+        place = damage.segment, damage.position
+        if place not in self._reported and len(self._reported) < GAPS_MAX:
+            self._reported.add(place)
+            self._context.logger.error(
+                "log_damaged",
+                file=str(damage.segment),
+                position=damage.position,
+                length=damage.length,
+                first_offset=damage.first_offset,
+                next_offset=damage.next_offset,
+                reason=damage.reason,
+            )
+
+
+def unreadable(error: OSError) -> LogUnavailableError:
+    """What a reader is told when the disk failed."""
+    return LogUnavailableError(f"the log can't be read now: {error.strerror}")
