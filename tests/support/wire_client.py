@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from windsprite_protocol.model.messages import Buffer
-from windsprite_protocol.model.sessions import ClientVersion, LoggedIn, Login
+from windsprite_protocol.model.sessions import ClientVersion, LoggedIn, Login, LoginWithToken
 from windsprite_protocol.v0_11.calling import decode_reply, encode_request
 from windsprite_protocol.v0_11.decoder import Frame, FrameDecoder
 from windsprite_protocol.v0_11.frames import (
@@ -215,10 +217,24 @@ class WireClient:
         Raises:
             EvictedError: The server refuses.
         """
+        return await self.open(Login(VERSION, username, password))
+
+    async def open(self, request: Login | LoginWithToken) -> LoggedIn:
+        """Opens a session under a new client id, either way.
+
+        Raises:
+            EvictedError: The server refuses.
+        """
         self.client, self.session, self.next_request = uuid4().bytes, 0, 1
-        logged_in: LoggedIn = await self.call(Login(VERSION, username, password))
+        logged_in: LoggedIn = await self.call(request)
         self.session = logged_in.session
         return logged_in
+
+    def reset(self) -> None:
+        """End the connection so that the server gets a RST."""
+        sock = self._writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
 
     def _number(self, operation: int) -> int:
         """The number of a request; reads show the next one without using it up."""
