@@ -129,6 +129,16 @@ class Stage:
         await self.clock.advance(1)
         return self.clock.now_us()
 
+    def time_of(self, created: Exchange) -> int:
+        """When something was created, as the reply says.
+
+        That is now, or very little later: no two changes have the same time, and the server makes
+        some by itself.
+        """
+        time = int.from_bytes(created.body[4:12], "little")
+        assert 0 <= time - self.clock.now_us() < 100
+        return time
+
     def new_name(self) -> str:
         return f"name-{next(self._numbers)}"
 

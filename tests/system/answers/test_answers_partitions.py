@@ -89,9 +89,9 @@ async def test_what_does_not_succeed(
 @answers(402, "success")
 @answers(403, "success")
 async def test_add_and_remove(stage: Stage) -> None:
-    root, time = stage.root, await stage.new_time()
-    await root.ask(302, S + u32(0) + name("u"))
-    topic = S + ident("u")
+    root, topic = stage.root, S + ident("u")
+    await stage.new_time()
+    time = stage.time_of(await root.ask(302, S + u32(0) + name("u")))
     header = topic_header(1, time, "u", 0, derived=derived_options())
     first = await stage.new_time()
     await root.expect(EMPTY, 402, topic + u32(1))
@@ -116,8 +116,8 @@ async def test_add_and_remove(stage: Stage) -> None:
 
 @answers(503, "success")
 async def test_remove_segments(stage: Stage) -> None:
-    time = await stage.new_time()
-    await stage.root.ask(302, S + u32(1) + name("u") + SEGMENTS)
+    await stage.new_time()
+    time = stage.time_of(await stage.root.ask(302, S + u32(1) + name("u") + SEGMENTS))
     topic, size = S + ident("u"), 256 + 48 + MIB
     await stage.root.expect(EMPTY, 503, topic + u32(0) + u32(0xFFFFFFFF))  # nothing to remove
     for _ in range(3):

@@ -201,7 +201,7 @@ async def test_routes(stage: Stage) -> None:
     ):
         told = await stage.root.ask(code, body)
         watermark = int.from_bytes(told.body[24:32], "little")
-        assert watermark == told.commit == stage.commit
+        assert watermark == told.commit >= stage.commit
         told.expect(success(attachment(stage.root, watermark) + node))
     assert (await stage.root.ask(604, S + T + G)).body == b""
     for code, body in ((103, committing(group(0))), (123, where(group("g")))):

@@ -103,27 +103,28 @@ async def test_what_does_not_succeed(
 @answers(203, "success")
 async def test_create_and_delete(stage: Stage) -> None:
     for title in ("x", "x" * 255, "é" * 127, " a/b:c\x00\n "):
-        time = await stage.new_time()
-        await stage.root.expect(success(stream_header(2, time, title)), 202, name(title))
+        await stage.new_time()
+        told = await stage.root.ask(202, name(title))
+        told.expect(success(stream_header(2, stage.time_of(told), title)))
         await stage.root.expect(EMPTY, 203, ident(title))
 
 
 @answers(200, "success")
 @answers(201, "success")
 async def test_what_is_told(stage: Stage) -> None:
-    time = await stage.new_time()
-    await stage.root.ask(202, name("third"))
+    await stage.new_time()
+    time = stage.time_of(await stage.root.ask(202, name("third")))
     header = stream_header(2, time, "third")
     listed = (await stage.root.ask(201)).body
     assert listed.endswith(header)
     await stage.root.expect(success(header), 200, ident(2))
     await stage.root.expect(success(header), 200, ident("third"))
-    at = await stage.new_time()
-    await stage.root.ask(302, ident(2) + u32(2) + name("t"))
-    await stage.root.ask(302, ident(2) + u32(0) + name("u"))
+    await stage.new_time()
+    first_at = stage.time_of(await stage.root.ask(302, ident(2) + u32(2) + name("t")))
+    second_at = stage.time_of(await stage.root.ask(302, ident(2) + u32(0) + name("u")))
     await stage.root.ask(101, send(2, 0, to_partition(1), 1, batch(b"0123456789")))
-    first = topic_header(0, at, "t", 2, size=314, messages=1, derived=derived_options())
-    second = topic_header(1, at + 1, "u", 0, derived=derived_options())
+    first = topic_header(0, first_at, "t", 2, size=314, messages=1, derived=derived_options())
+    second = topic_header(1, second_at, "u", 0, derived=derived_options())
     header = stream_header(2, time, "third", topics=2, size=314, messages=1)
     await stage.root.expect(success(header + first + second), 200, ident("third"))
     await stage.root.expect(success(listed[: -len(header)] + header), 201)
@@ -140,8 +141,8 @@ async def test_no_streams(tmp_path: Path) -> None:
 
 @answers(204, "success")
 async def test_rename(stage: Stage) -> None:
-    time = await stage.new_time()
-    await stage.root.ask(202, name("before"))
+    await stage.new_time()
+    time = stage.time_of(await stage.root.ask(202, name("before")))
     for identifier, title in ((2, "after"), ("after", "after"), (2, "before")):
         await stage.root.expect(EMPTY, 204, ident(identifier) + name(title))
         await stage.root.expect(success(stream_header(2, time, title)), 200, ident(title))
@@ -151,11 +152,11 @@ async def test_rename(stage: Stage) -> None:
 
 @answers(205, "success")
 async def test_purge(stage: Stage) -> None:
-    time = await stage.new_time()
-    await stage.root.ask(202, name("full"))
+    await stage.new_time()
+    time = stage.time_of(await stage.root.ask(202, name("full")))
     await stage.root.expect(EMPTY, 205, ident("full"))
-    at = await stage.new_time()
-    await stage.root.ask(302, ident(2) + u32(1) + name("t"))
+    await stage.new_time()
+    at = stage.time_of(await stage.root.ask(302, ident(2) + u32(1) + name("t")))
     for _ in range(2):
         await stage.root.ask(101, send(2, 0, to_partition(0), 1, batch(b"0123456789")))
         await stage.root.expect(EMPTY, 205, ident(2))
