@@ -1,12 +1,13 @@
 """A client that shows what friendly ones hide: headers, channels and bodies of answers."""
 
+from __future__ import annotations
+
 import asyncio
-import contextlib
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from windsprite_protocol.model.messages import Buffer
@@ -76,6 +77,11 @@ class Answer:
         return self.frame.header + self.body
 
     @property
+    def number(self) -> int:
+        """Of the request that is answered."""
+        return self.header.request
+
+    @property
     def eviction(self) -> EvictionHeader:
         """The header, read as that of an eviction."""
         return unpack_eviction(self.frame.header)
@@ -101,47 +107,112 @@ class Answer:
 
 
 class WireClient:
-    """One connection. It does nothing by itself: no login, no ping, no second attempt.
+    """One connection; use it as an async context manager.
+
+    It does nothing by itself: no login, no ping, no second attempt.
 
     Attributes:
+        sock: The open socket.
         client: The 16 bytes that the next request names as its client.
         session: From the login; 0 before.
         next_request: The number of the next request that is counted (spec 01, 6.3).
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._decoder = FrameDecoder()
-        self._frames: list[Frame] = []
+    def __init__(self, host: str, port: int, *, receive_buffer: int | None = None) -> None:
+        self.sock: socket.socket
         self.client = uuid4().bytes
         self.session = 0
         self.next_request = 1
+        self._destination = (host, port)
+        self._receive_buffer = receive_buffer
+        self._decoder = FrameDecoder()
+        self._frames: deque[Frame] = deque()
+
+    async def __aenter__(self) -> Self:
+        family = socket.AF_INET6 if ":" in self._destination[0] else socket.AF_INET
+        self.sock = socket.socket(family, socket.SOCK_STREAM)
+        if self._receive_buffer is not None:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+        self.sock.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(self.sock, self._destination)
+        except BaseException:
+            self.sock.close()
+            raise
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.sock.close()
 
     @property
     def address(self) -> str:
         """Its own, as `host:port`."""
-        host, port = self._writer.get_extra_info("sockname")[:2]
+        host, port = self.sock.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
+    def reset(self) -> None:
+        """End the connection so that the server gets a RST."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()
+
+    # --- Bytes out and in --------------------------------------------------------------------
+
     async def send(self, *parts: Buffer) -> None:
-        self._writer.writelines(parts)
-        await self._writer.drain()
+        await self._write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     async def receive(self, seconds: float = 10) -> Answer:
         """The next frame.
 
         Raises:
             EOFError: The server closed the connection.
-            TimeoutError: It said nothing.
+            TimeoutError: It said nothing for so long.
         """
-        async with asyncio.timeout(seconds):
-            while not self._frames:
-                data = await self._reader.read(1 << 20)
-                if not data:
-                    raise EOFError
-                self._frames = self._decoder.feed(data)
-        return Answer(self._frames.pop(0))
+        while not self._frames:
+            async with asyncio.timeout(seconds):
+                data = await self._read()
+            if not data:
+                raise EOFError
+            self._frames += self._decoder.feed(data)
+        return Answer(self._frames.popleft())
+
+    async def receive_many(self, count: int) -> list[Answer]:
+        """The next frames, or those that come before the end."""
+        found: list[Answer] = []
+        try:
+            while len(found) < count:
+                found.append(await self.receive())
+        except EOFError:
+            pass
+        return found
+
+    async def is_closed(self, seconds: float = 10) -> bool:
+        """Whether the server ends the connection without another frame."""
+        try:
+            await self.receive(seconds)
+        except EOFError:
+            return True
+        return False
+
+    async def is_silent(self, seconds: float = 0.1) -> bool:
+        """Whether nothing comes for a while, not even the end."""
+        try:
+            await self.receive(seconds)
+        except TimeoutError:
+            return True
+        except EOFError:
+            return False
+        return False
+
+    async def _write(self, data: Buffer) -> None:
+        await asyncio.get_running_loop().sock_sendall(self.sock, data)
+
+    async def _read(self) -> bytes:
+        """Some bytes; none at the end, however the connection ends."""
+        try:
+            return await asyncio.get_running_loop().sock_recv(self.sock, 1 << 20)
+        except (ConnectionResetError, BrokenPipeError):
+            return b""
 
     # --- Requests as bytes -------------------------------------------------------------------
 
@@ -230,12 +301,6 @@ class WireClient:
         self.session = logged_in.session
         return logged_in
 
-    def reset(self) -> None:
-        """End the connection so that the server gets a RST."""
-        sock = self._writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._writer.transport.abort()
-
     def _number(self, operation: int) -> int:
         """The number of a request; reads show the next one without using it up."""
         if operation == Operation.REGISTER:
@@ -246,14 +311,7 @@ class WireClient:
         return number
 
 
-@contextlib.asynccontextmanager
-async def wire_client(address: str) -> AsyncIterator[WireClient]:
+def wire_client(address: str, **options: Any) -> WireClient:
     """A connection to `host:port`, on which nobody is logged in."""
     host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    try:
-        yield WireClient(reader, writer)
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
+    return WireClient(host.strip("[]"), int(port), **options)
