@@ -310,6 +310,7 @@ async def serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
+    loop.set_exception_handler(lambda _, context: _tell_unhandled(context, logger))
     server = Server(settings, logger, recent_log=recent_log)
     running = await server.start()
     if settings.tcp.tls.enabled:
@@ -361,6 +362,11 @@ def run(settings: Settings, *, ready_file: Path | None = None) -> int:
         logger.error("cannot run", reason=str(error))  # noqa: TRY400 - the sentence says it all
         return 1
     return 0
+
+
+def _tell_unhandled(context: Mapping[str, Any], logger: Logger) -> None:
+    """Log what went wrong where nobody waits for it, as in a callback of the event loop."""
+    logger.error("unhandled error", what=context.get("message"), exc_info=context.get("exception"))
 
 
 async def _open_journal(directory: DataDirectory) -> SqliteJournal:

@@ -126,6 +126,18 @@ class FrameDecoder:
             return 0
         return len(body) if self._body_end < len(body) else self._next_step(len(body))
 
+    def enlarge(self, max_frame_size: int, buffer_size: int = DEFAULT_BUFFER_SIZE) -> None:
+        """Accepts larger frames from now on, and takes more bytes at a time.
+
+        A frame whose header is there already was judged by the former limit.
+        """
+        self.max_frame_size = max_frame_size
+        if buffer_size > len(self._buffer):
+            buffer = bytearray(buffer_size)
+            buffer[: self._end] = self._view[: self._end]
+            self._buffer = buffer
+            self._view = memoryview(buffer)
+
     def get_buffer(self) -> memoryview:
         """Where the next bytes go: never empty, valid until the next call of any method.
 

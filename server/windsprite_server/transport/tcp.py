@@ -41,6 +41,9 @@ from windsprite_server.transport.sockets import host_and_port, listen
 from windsprite_server.transport.tls import TlsStream, is_client_hello
 from windsprite_server.transport.wire import Answer, Wire
 
+_BUFFER_BEFORE_LOGIN: Final = 4 * 1024
+"""Bytes that a connection of somebody unknown is given to send into."""
+
 _LINGER_SECONDS: Final = 2.0
 """How long bytes that nobody wants are received, so that the replies before them arrive."""
 
@@ -244,6 +247,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._decoder: FrameDecoder | None = None  # none: no more frames are taken
+        self._is_trusted = False  # somebody has logged in
         self._waiting: deque[Frame] = deque()
         self._serving = 0  # bytes of the frame that a task is serving
         self._unanswered = 0  # bytes of that one and of those waiting
@@ -277,7 +281,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
         )
         limits = self._limits
         self._transport.set_write_buffer_limits(limits.write_high_water, limits.write_low_water)
-        self._decoder = FrameDecoder(limits.max_frame_size_before_login)
+        self._decoder = FrameDecoder(limits.max_frame_size_before_login, _BUFFER_BEFORE_LOGIN)
         self._received_at = self._sent_at = self._clock.monotonic()
         self._logger.debug("connected")
 
@@ -432,8 +436,9 @@ class _TcpConnection(asyncio.BufferedProtocol):
         transport, connection = self._transport, self._connection
         if transport is None or connection is None:
             return
-        if connection.session is not None and self._decoder is not None:
-            self._decoder.max_frame_size = self._limits.max_frame_size
+        if connection.session is not None and not self._is_trusted and self._decoder is not None:
+            self._is_trusted = True
+            self._decoder.enlarge(self._limits.max_frame_size)
         transport.writelines(answer.parts)
         self._written += answer.size
         self._serve()

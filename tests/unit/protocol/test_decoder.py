@@ -209,6 +209,17 @@ def test_a_lower_limit_and_an_unfinished_frame(buffer_size: int, measured_again:
     assert whole(frames) == ([] if measured_again else [sent])
 
 
+@pytest.mark.parametrize("arrived", [0, 1, 100, 256, 300, 1000, 1255])
+def test_enlarging_keeps_what_has_arrived(arrived: int) -> None:
+    decoder = FrameDecoder(max_frame_size=2000, buffer_size=1024)
+    first, large = frame_bytes(b"x" * 1000), frame_bytes(b"y" * 200_000)
+    frames = receive(decoder, first[:arrived])
+    decoder.enlarge(DEFAULT_MAX_FRAME_SIZE)
+    frames += receive(decoder, first[arrived:] + large)
+    assert whole(frames) == [first, large]
+    assert len(decoder.get_buffer()) == DEFAULT_BUFFER_SIZE
+
+
 @settings(max_examples=300)
 @given(st.binary(max_size=1200), st.integers(256, 600))
 def test_any_bytes_give_frames_or_the_failure(data: bytes, buffer_size: int) -> None:
