@@ -1,0 +1,115 @@
+"""Servers that start within milliseconds, for tests that start very many of them.
+
+A helper process imports the program once; each server is a fork of it that runs the command line
+`windsprite-server run` from its beginning, in a process of its own that can be killed.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+class PreloadedServer:
+    """A server that is started again and again on the same data; a context manager.
+
+    Args:
+        folder: Data, log and ready file go in here.
+        environment: Settings of all starts.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.data = folder / "data"
+        self._ready_file = folder / "ready.json"
+        self._log_file = folder / "server.log"
+        settings = {
+            "WINDSPRITE_TCP__ADDRESS": "127.0.0.1:0",
+            "WINDSPRITE_DATA_DIR": str(self.data),
+            "WINDSPRITE_LOG__FORMAT": "json",
+        }
+        self._environment = settings | dict(environment)
+        self._pid: int | None = None
+
+    def __enter__(self) -> "PreloadedServer":
+        ours = ("WINDSPRITE_", "IGGY_")
+        inherited = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+        with self._log_file.open("ab") as log:
+            self._helper = subprocess.Popen(
+                [sys.executable, __file__, "run", "--ready-file", self._ready_file],
+                env=inherited | self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pid is not None:
+            self.kill()
+        self._helper.communicate()
+
+    def start(self) -> None:
+        """Begin to start a server."""
+        self._ready_file.unlink(missing_ok=True)
+        assert self._helper.stdin is not None
+        self._helper.stdin.write(b"\n")
+        self._helper.stdin.flush()
+        self._pid = int(self._next_line())
+
+    def wait_ready(self, seconds: float = 30) -> dict[str, Any]:
+        """What the ready file says, once it is there."""
+        deadline = time.monotonic() + seconds
+        while not self._ready_file.exists():
+            assert time.monotonic() < deadline, self.output
+            time.sleep(0.001)
+        ready: dict[str, Any] = json.loads(self._ready_file.read_text(encoding="utf-8"))
+        return ready
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
+        """End the server; returns its exit code, negative if a signal ended it."""
+        assert self._pid is not None
+        os.kill(self._pid, number)
+        self._pid = None
+        return int(self._next_line())
+
+    @property
+    def output(self) -> str:
+        """All that was logged, in all lives."""
+        return self._log_file.read_text(encoding="utf-8")
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The log, line by line; a line that a kill cut short is left out."""
+        lines = self.output.splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line[0] == "{" and line.endswith("}\n")]
+
+    def _next_line(self) -> bytes:
+        assert self._helper.stdout is not None
+        return self._helper.stdout.readline()
+
+
+def _help() -> None:
+    """Start a server for each line that comes in; say its process id and, at its end, its code."""
+    import gc
+
+    from windsprite_server import app, cli
+
+    del app  # imported for the servers
+    gc.freeze()
+    for _ in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            os.dup2(0, 1)
+            os._exit(cli.main(sys.argv[1:]))
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    _help()
