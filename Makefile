@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?= ./data
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check format bench docs-settings clean
+.PHONY: help run test soak check format bench docs-settings docs-protocol clean
 
 help: ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -29,8 +29,8 @@ run: .venv/server.stamp ## Start a server on 127.0.0.1:8090 with its data in ./d
 test: .venv/dev.stamp ## Run the whole test suite
 	$(BIN)/pytest
 
-soak: .venv/dev.stamp ## Run the long form of the tests
-	$(BIN)/pytest -m soak --timeout=3600
+soak: .venv/dev.stamp ## Run the long form of the tests, which says how far it is
+	$(BIN)/pytest -m soak --capture=no --timeout=3600
 
 check: .venv/dev.stamp ## Lint, formatting, types, layers
 	$(BIN)/ruff check
@@ -48,6 +48,9 @@ bench: .venv/dev.stamp ## Run the benchmarks of tests/bench
 
 docs-settings: .venv/dev.stamp ## Write docs/settings.md and config/windsprite.toml anew
 	$(BIN)/python docs/settings_pages.py
+
+docs-protocol: .venv/dev.stamp ## Write docs/protocol.md anew
+	$(BIN)/python docs/protocol_page.py
 
 clean: ## Remove the environment and all caches; data stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from support.batch_examples import PRODUCED
+from support.pages import load_page_script
 from support.permission_table import (
     ANYBODY,
     CREATE_STREAM,
@@ -102,7 +103,9 @@ from windsprite_protocol.model.users import (
     UpdatePermissions,
     UpdateUser,
 )
+from windsprite_protocol.v0_11.table import GENERATION
 from windsprite_server.handlers.table import HANDLERS
+from windsprite_server.metadata.authorization import Rule
 
 ALICE = 1
 FOREVER = 2**64 - 1
@@ -351,3 +354,17 @@ async def test_what_is_missing_is_told_to_everybody(
     requests = [(request, answer) for request, answer in MISSING if is_served(request)]
     told = [(request, await stage.ask(request)) for request, _ in requests]
     assert told == requests
+
+
+def test_the_page_for_clients_says_the_same() -> None:
+    script = load_page_script("protocol_page")
+    for case in CASES:
+        rule = script.notes_of(GENERATION.of(type(case.request))).get("needs")
+        told = ANYBODY if rule is None else names_of(script.grants_of(Rule[rule]))
+        # What is one's own needs no grant, under the same command.
+        assert case.needs in (ANYBODY, told), case.request
+
+
+def names_of(grants: dict[str, list[str]]) -> frozenset[str]:
+    levels = {"everywhere": "g", "on the stream": "s", "on the topic": "t"}
+    return frozenset(f"{levels[level]}.{name}" for level in grants for name in grants[level])

@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import socket
 import tomllib
@@ -8,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from support.pages import load_page_script
 from windsprite_server.core.address import Address, AdvertisedAddress
 from windsprite_server.settings import (
     Settings,
@@ -346,10 +346,6 @@ def test_the_documented_file_says_what_the_defaults_are(tmp_path: Path) -> None:
 
 
 def test_the_pages_made_from_the_settings_are_current() -> None:
-    spec = importlib.util.spec_from_file_location("settings_pages", ROOT / "docs/settings_pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    pages = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pages)
+    pages = load_page_script("settings_pages")
     for path, page in pages.PAGES.items():
         assert path.read_text() == page(), "run `make docs-settings`"
