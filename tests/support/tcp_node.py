@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from support.clock import ManualClock
-from support.raw_client import RawClient
+from support.wire_client import WireClient
 from windsprite_protocol.model.system import GetClient, GetSnapshot, Ping, Snapshot
 from windsprite_server.core.address import Address
 from windsprite_server.core.log_setup import make_logger
@@ -87,8 +87,8 @@ class TcpNode:
             and level in event["level"]
         ]
 
-    def client(self, **options: Any) -> RawClient:
-        return RawClient(self.address.host, self.address.port, **options)
+    def client(self, **options: Any) -> WireClient:
+        return WireClient(self.address.host, self.address.port, **options)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 5) -> None:
         """Give the loop turns until something is so."""

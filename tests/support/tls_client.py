@@ -1,15 +1,14 @@
-"""A client like `RawClient` whose bytes go through TLS."""
+"""A client whose bytes go through TLS."""
 
 import asyncio
-import socket
 import ssl
 from typing import Any, Self
 
-from support.raw_client import RawClient
-from windsprite_protocol.v0_11.decoder import Frame
+from support.wire_client import WireClient
+from windsprite_protocol.model.messages import Buffer
 
 
-class TlsClient(RawClient):
+class TlsClient(WireClient):
     """One connection that speaks TLS.
 
     Attributes:
@@ -30,7 +29,6 @@ class TlsClient(RawClient):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             await self.shake_hands()
         except BaseException:
@@ -49,14 +47,14 @@ class TlsClient(RawClient):
                 self.tls.do_handshake()
             except ssl.SSLWantReadError:
                 await self.flush()
-                await self._receive()
+                await self._receive_encrypted()
             except ssl.SSLError:
                 await self.flush()
                 raise
             else:
                 return
 
-    async def send(self, data: bytes | memoryview) -> None:
+    async def _write(self, data: Buffer) -> None:
         for start in range(0, len(data), 1 << 20):
             await self.send_raw(self.encrypt(data[start : start + (1 << 20)]))
 
@@ -81,24 +79,21 @@ class TlsClient(RawClient):
         if self._outgoing.pending:
             await self.send_raw(self._outgoing.read())
 
-    async def frame(self, seconds: float = 10) -> Frame | None:
-        while not self._frames:
+    async def _read(self) -> bytes:
+        while True:
             try:
                 data = self.tls.read(1 << 20)
             except ssl.SSLWantReadError:
-                async with asyncio.timeout(seconds):
-                    await self._receive()
+                await self._receive_encrypted()
             except ssl.SSLZeroReturnError:
                 self.was_told_goodbye = True
-                return None
+                return b""
             except ssl.SSLError:
-                return None
+                return b""
             else:
                 if not data:
                     self.was_told_goodbye = True
-                    return None
-                self._frames += self._decoder.feed(data)
-        return self._frames.pop(0)
+                return data
 
     async def say_goodbye(self) -> None:
         """End this side in TLS; the socket stays as it is."""
@@ -107,11 +102,8 @@ class TlsClient(RawClient):
         except ssl.SSLWantReadError:
             await self.flush()
 
-    async def _receive(self) -> None:
-        try:
-            data = await asyncio.get_running_loop().sock_recv(self.sock, 1 << 20)
-        except (ConnectionResetError, BrokenPipeError):
-            data = b""
+    async def _receive_encrypted(self) -> None:
+        data = await super()._read()
         self.received += len(data)
         if data:
             self._incoming.write(data)

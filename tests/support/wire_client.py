@@ -153,8 +153,7 @@ class WireClient:
 
     def reset(self) -> None:
         """End the connection so that the server gets a RST."""
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.sock.close()
+        reset(self.sock)
 
     # --- Bytes out and in --------------------------------------------------------------------
 
@@ -309,6 +308,12 @@ class WireClient:
         if operation != Operation.NON_REPLICATED:
             self.next_request += 1
         return number
+
+
+def reset(sock: socket.socket) -> None:
+    """Close a socket so that the other side gets a RST."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
 
 
 def wire_client(address: str, **options: Any) -> WireClient:

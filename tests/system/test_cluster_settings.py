@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 import windsprite
-from support.raw_client import RawClient, frame
+from support.frames import frame
 from support.server_process import server_process
+from support.wire_client import WireClient
 from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata, NodeRole
-from windsprite_protocol.v0_11.frames import unpack_reply
 
 CLUSTER = UUID("0b6f2a4e-5d7c-4c1e-9a3b-6f0e1d2c3b4a")
 
@@ -26,7 +26,7 @@ def host_and_port(text: str) -> tuple[str, int]:
 @asynccontextmanager
 async def asking(
     folder: Path, *, reach: str | None = None, **environment: str
-) -> AsyncIterator[tuple[ClusterMetadata, RawClient]]:
+) -> AsyncIterator[tuple[ClusterMetadata, WireClient]]:
     """A server with these settings, what it says of the cluster, and who asked.
 
     Args:
@@ -40,9 +40,9 @@ async def asking(
     with server_process(folder, environment=settings) as process:
         ready = await asyncio.to_thread(process.wait_ready)
         host, port = host_and_port(ready["tcp"])
-        async with RawClient(reach or host, port) as client:
-            await client.log_in()
-            yield await client.ask(GetClusterMetadata()), client
+        async with WireClient(reach or host, port) as client:
+            await client.login()
+            yield await client.call(GetClusterMetadata()), client
         assert process.stop() == 0
 
 
@@ -88,9 +88,7 @@ async def test_the_cluster_id_is_in_the_header_of_every_reply_too(tmp_path: Path
         refused, evicted = frame(code=99), frame(operation=64, session=1)
         for request in (frame(), refused, evicted):
             await client.send(request)
-            answer = await client.frame()
-            assert answer is not None
-            assert unpack_reply(answer.header).cluster == CLUSTER.bytes
+            assert (await client.receive()).header.cluster == CLUSTER.bytes
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from support.command_examples import EXAMPLES
-from support.raw_client import RawClient, frame, number_of, outcome_of
+from support.frames import frame
 from support.server_process import ServerProcess, server_process
+from support.wire_client import Told, WireClient, evicted, status, success
 from windsprite_protocol.model.identifiers import (
     Consumer,
     ConsumerKind,
@@ -33,7 +34,7 @@ KIB = 1024
 MIB = 1024 * KIB
 MAX_FRAME = 64 * MIB
 MAX_FRAME_BEFORE_LOGIN = 64 * KIB
-INVALID_COMMAND = ("status", 3)
+INVALID_COMMAND = status(3)
 ALL_IS_WELL = {"listening", "connected", "disconnected"}
 
 
@@ -44,8 +45,8 @@ class Target:
     port: int
     pid: int
 
-    def client(self) -> RawClient:
-        return RawClient(self.host, self.port)
+    def client(self) -> WireClient:
+        return WireClient(self.host, self.port)
 
     @property
     def resident(self) -> int:
@@ -53,9 +54,9 @@ class Target:
         return psutil.Process(self.pid).memory_info().rss
 
     @asynccontextmanager
-    async def admin(self) -> AsyncIterator[RawClient]:
+    async def admin(self) -> AsyncIterator[WireClient]:
         async with self.client() as client:
-            await client.log_in()
+            await client.login()
             yield client
 
 
@@ -80,28 +81,28 @@ async def bystander(target: Target) -> AsyncIterator[None]:
     over = asyncio.Event()
     everyone = Consumer(ConsumerKind.SINGLE, 1)
 
-    async def work(client: RawClient, name: str) -> None:
+    async def work(client: WireClient, name: str) -> None:
         nonlocal done
         batch = next(
             one.value.batch for one in EXAMPLES if one.code == 101 and one.side == "request"
         )
         while not over.is_set():
-            await client.ask(Ping())
-            assert (await client.ask(GetMe())).info.user_id == 0
+            await client.call(Ping())
+            assert (await client.call(GetMe())).info.user_id == 0
             send = SendMessages(name, name, ToPartition(0), 2, batch)
-            (stored,) = (await client.ask(send, number=10 + done)).items
+            (stored,) = (await client.call(send)).items
             assert stored.base_offset == 2 * done
             poll = PollMessages(
                 everyone, name, name, 0, PollingStrategy.offset(stored.base_offset), 5, False
             )
-            assert (await client.ask(poll)).messages_count == 2
+            assert (await client.call(poll)).messages_count == 2
             done += 1
             await asyncio.sleep(0.001)
 
     async with target.admin() as client:
         name = f"bystander {client.session}"
-        await client.ask(CreateStream(name), number=1)
-        await client.ask(CreateTopic(name, 1, name), number=2)
+        await client.call(CreateStream(name))
+        await client.call(CreateTopic(name, 1, name))
         working = asyncio.create_task(work(client, name))
         yield
         at_the_end = done
@@ -118,7 +119,7 @@ pytestmark = pytest.mark.usefixtures("bystander")
 async def is_well(target: Target) -> bool:
     async with target.client() as client:
         await client.send(frame())
-        return outcome_of(await client.frame()) == ("ok", 0)
+        return (await client.receive()).told.channel == "success"
 
 
 # --- Before a login -----------------------------------------------------------------------------
@@ -180,11 +181,11 @@ async def test_frames_of_the_smallest_and_largest_sizes_are_served(target: Targe
     async with target.client() as client:
         for size in (256, 257, MAX_FRAME_BEFORE_LOGIN):
             await client.send(frame(bytes(size - 256)))
-            assert outcome_of(await client.frame()) == ("ok", 0)
-        await client.log_in()
+            assert (await client.receive()).told.channel == "success"
+        await client.login()
         for size in (MAX_FRAME_BEFORE_LOGIN + 1, MAX_FRAME):
             await client.send(frame(bytes(size - 256)))
-            assert outcome_of(await client.frame()) == ("ok", 0)
+            assert (await client.receive()).told.channel == "success"
         await client.send(frame(size=MAX_FRAME + 1))
         assert await client.is_closed()
 
@@ -193,12 +194,12 @@ async def test_every_kind_of_frame_but_a_request(target: Target) -> None:
     async with target.client() as client:
         await client.send(b"".join(frame(b"x", kind=kind) for kind in range(30) if kind != 5))
         await client.send(frame())
-        assert outcome_of(await client.frame()) == ("ok", 0)
+        assert (await client.receive()).told.channel == "success"
         assert await client.is_silent(0.05)
     for kind in range(30, 256):
         async with target.client() as client:
             await client.send(frame(request=1) + frame(b"x", kind=kind) + frame(request=2))
-            assert [number_of(reply) for reply in await client.frames(5)] == [1]
+            assert [reply.number for reply in await client.receive_many(5)] == [1]
 
 
 async def test_each_bad_connection_is_worth_one_line(target: Target) -> None:
@@ -224,19 +225,17 @@ def numbered(count: int, **fields: Any) -> Iterator[bytes]:
         yield frame(body, request=number, **fields)
 
 
-async def answers(client: RawClient, requests: list[bytes]) -> list[tuple[str, int]]:
+async def answers(client: WireClient, requests: list[bytes]) -> list[Told]:
     """One answer for each request, in their order, on a connection that stays."""
     sending = asyncio.create_task(client.send(b"".join(requests)))
-    outcomes = []
+    told = []
     for data in requests:
-        answer = await client.frame()
-        assert answer is not None, f"closed after {data[:300].hex()}"
-        outcome = outcome_of(answer)
-        if outcome[0] != "eviction":
-            assert number_of(answer) == int.from_bytes(data[168:176], "little")
-        outcomes.append(outcome)
+        answer = await client.receive()
+        if answer.told.channel != "eviction":
+            assert answer.number == int.from_bytes(data[168:176], "little")
+        told.append(answer.told)
     await sending
-    return outcomes
+    return told
 
 
 async def test_every_operation_with_random_bodies_before_a_login(target: Target) -> None:
@@ -246,9 +245,9 @@ async def test_every_operation_with_random_bodies_before_a_login(target: Target)
             if operation in (0, 1) or operation not in OPERATIONS:
                 assert outcomes == {INVALID_COMMAND}
             elif operation in (2, 3):
-                assert outcomes == {("ok", 0)}
+                assert outcomes == {success()}
             else:
-                assert outcomes == {("eviction", EvictionReason.NO_SESSION)}
+                assert outcomes == {evicted(EvictionReason.NO_SESSION)}
 
 
 async def test_random_logins(target: Target) -> None:
@@ -261,7 +260,7 @@ async def test_random_logins(target: Target) -> None:
             frame(b"\x00\x2c\0\0\x01a\x01b" + random_bodies.randbytes(size), operation=1, request=0)
             for size in range(300)
         ]
-        kinds = {kind for kind, _ in await answers(client, requests)}
+        kinds = {told.channel for told in await answers(client, requests)}
         assert kinds == {"eviction"}
 
 
@@ -279,8 +278,8 @@ async def test_every_operation_with_random_bodies_after_a_login(target: Target) 
             if operation == 0 or operation not in OPERATIONS:
                 assert outcome == INVALID_COMMAND
             elif 64 <= operation < 128:
-                assert outcome == ("eviction", EvictionReason.INVALID_REQUEST_OPERATION)
-        await client.ask(GetMe())
+                assert outcome == evicted(EvictionReason.INVALID_REQUEST_OPERATION)
+        await client.call(GetMe())
 
 
 async def test_every_code_with_random_bodies(target: Target) -> None:
@@ -290,14 +289,14 @@ async def test_every_code_with_random_bodies(target: Target) -> None:
     for logged_in in (False, True):
         async with target.client() as client:
             if logged_in:
-                await client.log_in()
+                await client.login()
             outcomes = await answers(client, requests)
         for data, outcome in zip(requests, outcomes, strict=True):
             code = int.from_bytes(data[196:200], "little")
             if code in legacy:
-                assert outcome == ("eviction", EvictionReason.MALFORMED_LOGIN)
+                assert outcome == evicted(EvictionReason.MALFORMED_LOGIN)
             elif not logged_in and code != 1:
-                assert outcome == ("status", 40)
+                assert outcome == status(40)
             elif GENERATION.by_code(code) is None:
                 assert outcome == INVALID_COMMAND
 
@@ -334,8 +333,8 @@ async def served_or_refused(target: Target, bodies: list[tuple[int, bytes]]) -> 
             requests = [request_of(code, body, next(numbers)) for _, body in group]
             await answers(client, requests)
             await client.send(request_of(39, b"", next(numbers)))
-            assert outcome_of(await client.frame()) == ("ok", 0)
-            await client.log_in()
+            assert (await client.receive()).told.channel == "success"
+            await client.login()
 
 
 async def test_every_command_cut_at_every_byte(target: Target) -> None:
@@ -370,7 +369,7 @@ async def test_random_headers(target: Target) -> None:
                 header[176] = 2
             requests.append(bytes(header))
         await answers(client, requests)
-        await client.ask(GetMe())
+        await client.call(GetMe())
 
 
 # --- Memory -------------------------------------------------------------------------------------
@@ -386,7 +385,7 @@ async def storm(target: Target) -> None:
                 await client.send(data)
             except OSError:
                 return
-            await client.frame(10)
+            await client.is_closed()
 
     await asyncio.gather(*[throw(data) for data in garbage * 4])
     async with target.admin() as client:
@@ -404,14 +403,14 @@ async def test_memory_stays_flat(target: Target) -> None:
 
 async def test_announced_bytes_cost_nothing_until_they_come(target: Target) -> None:
     async with target.admin() as admin:
-        await admin.ask(Ping())
+        await admin.call(Ping())
         before = target.resident
         clients = []
         try:
             for _ in range(40):
                 client = await target.client().__aenter__()
                 clients.append(client)
-                await client.log_in()
+                await client.login()
                 await client.send(frame(size=MAX_FRAME))
             await asyncio.sleep(0.2)
             assert target.resident - before < 40 * 256 * KIB + 16 * MIB

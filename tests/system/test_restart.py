@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 import windsprite
-from support.raw_client import RawClient, number_of, outcome_of, request
+from support.frames import request
 from support.server_process import ServerProcess, server_process
+from support.wire_client import WireClient, wire_client
 from windsprite_protocol.batches import NewMessage, build_batch
 from windsprite_protocol.model.identifiers import (
     Consumer,
@@ -28,7 +29,6 @@ from windsprite_protocol.model.messages import PollMessages, SendMessages
 from windsprite_protocol.model.sessions import Logout
 from windsprite_protocol.model.streams import CreateStream, GetStreams
 from windsprite_protocol.model.topics import CreateTopic
-from windsprite_protocol.v0_11.frames import unpack_reply
 
 KIB = 1024
 PARTITIONS = 3
@@ -56,9 +56,8 @@ class Restarting:
     def end(self) -> None:
         self._running.__exit__(None, None, None)
 
-    def client(self, **options: int) -> RawClient:
-        host, _, port = self.address.rpartition(":")
-        return RawClient(host, int(port), **options)
+    def client(self) -> WireClient:
+        return wire_client(self.address)
 
     @property
     def url(self) -> str:
@@ -249,16 +248,13 @@ async def test_sessions_and_positions_only_grow(server: Restarting) -> None:
     for number in range(4):
         async with server.client() as client:
             for _ in range(2):
-                sessions.append((await client.log_in()).session)
-                create = CreateStream(f"{number} {len(sessions)}")
-                await client.send(request(create, len(sessions), session=client.session))
-                reply = await client.frame()
-                assert outcome_of(reply) == ("ok", 0)
-                assert reply is not None
-                positions.append(unpack_reply(reply.header).commit)
+                sessions.append((await client.login()).session)
+                reply = await client.answer_to(CreateStream(f"{number} {len(sessions)}"))
+                assert reply.told.channel == "success"
+                positions.append(reply.header.commit)
                 async with server.client() as other:
-                    sessions.append((await other.log_in()).session)
-                await client.ask(Logout(), len(sessions))
+                    sessions.append((await other.login()).session)
+                await client.call(Logout())
         if number % 2:
             assert server.process.stop() == 0
         else:
@@ -276,37 +272,35 @@ async def test_sessions_and_positions_only_grow(server: Restarting) -> None:
 async def test_requests_that_were_taken_are_answered_before_the_end(server: Restarting) -> None:
     """As many streams are there afterwards as were answered: no more and no fewer."""
     async with server.client() as client:
-        await client.log_in()
+        await client.login()
         numbers = range(1, 2001)
         requests = b"".join(request(CreateStream(f"stream {n}"), n) for n in numbers)
         sending = asyncio.create_task(client.send(requests))
-        answered = [await client.frame()]
+        replies = [await client.receive()]
         server.process.send(signal.SIGTERM)
-        while (answer := await client.frame()) is not None:
-            answered.append(answer)
+        replies += await client.receive_many(2000)
         sending.cancel()
         await asyncio.wait([sending])
     assert await asyncio.to_thread(server.process.wait_end) == 0
-    replies = [answer for answer in answered if answer is not None]
-    assert [number_of(reply) for reply in replies] == [*range(1, len(replies) + 1)]
-    created = [reply for reply in replies if outcome_of(reply) == ("ok", 0)]
+    assert [reply.number for reply in replies] == [*range(1, len(replies) + 1)]
+    created = [reply for reply in replies if reply.told.channel == "success"]
     assert 0 < len(created) < 2000
     server.start()
     async with server.client() as client:
-        await client.log_in()
-        assert len(await client.ask(GetStreams())) == len(created)
+        await client.login()
+        assert len(await client.call(GetStreams())) == len(created)
 
 
-async def ask_and_never_read(client: RawClient) -> None:
+async def ask_and_never_read(client: WireClient) -> None:
     """Ask for so much that no buffer takes it, and read nothing of it."""
     messages = [NewMessage(bytes(1000), bytes(16), 0)] * 2000
     send = SendMessages("s", "t", ToPartition(0), 2000, build_batch(messages))
     reader = Consumer(ConsumerKind.SINGLE, 1)
     poll = PollMessages(reader, "s", "t", 0, PollingStrategy.first(), 2000, False)
-    await client.log_in()
-    await client.ask(CreateStream("s"), 1)
-    await client.ask(CreateTopic("s", 1, "t"), 2)
-    await client.ask(send, 3)
+    await client.login()
+    await client.call(CreateStream("s"))
+    await client.call(CreateTopic("s", 1, "t"))
+    await client.call(send)
     await client.send(b"".join(request(poll, number) for number in range(1, 30)))
     await asyncio.sleep(0.3)
 
@@ -316,8 +310,8 @@ async def held_up(folder: Path, shutdown_timeout: str) -> AsyncIterator[ServerPr
     """A server with a client that it cannot get rid of."""
     environment = {"WINDSPRITE_SHUTDOWN_TIMEOUT": shutdown_timeout}
     with server_process(folder, environment=environment) as process:
-        host, _, port = process.wait_ready()["tcp"].rpartition(":")
-        async with RawClient(host, int(port), receive_buffer=64 * KIB) as client:
+        address = process.wait_ready()["tcp"]
+        async with wire_client(address, receive_buffer=64 * KIB) as client:
             await ask_and_never_read(client)
             yield process
 
@@ -360,9 +354,9 @@ def used(server: Restarting, tmp_path: Path) -> Path:
 
     async def work() -> None:
         async with server.client() as client:
-            await client.log_in()
+            await client.login()
             for number in range(1, 50):
-                await client.ask(CreateStream(f"stream {number}"), number)
+                await client.call(CreateStream(f"stream {number}"))
 
     asyncio.run(work())
     assert server.process.stop() == 0

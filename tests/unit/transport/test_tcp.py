@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from support.raw_client import RawClient, frame, number_of, outcome_of, request, reset
+from support.frames import frame, request
 from support.tcp_node import KIB, MIB, TcpNode, bound, ping, snapshot, tcp_node
+from support.wire_client import WireClient, reset, status, success
 from windsprite_protocol.model.system import (
     GetClient,
     GetSnapshot,
@@ -55,7 +56,7 @@ async def is_well(node: TcpNode) -> bool:
     """Whether somebody else is served."""
     async with node.client() as other:
         await other.send(frame())
-        return outcome_of(await other.frame(5)) == ("ok", 0)
+        return (await other.receive(5)).told.channel == "success"
 
 
 # --- Order --------------------------------------------------------------------------------------
@@ -65,30 +66,30 @@ async def test_replies_come_in_the_order_of_requests_although_one_has_to_wait() 
     gate = Gate()
     async with tcp_node(bound(gate.handler())) as node, node.client() as client:
         await client.send(frame(request=1) + request(GetClient(1), 2) + pings(3, 2))
-        assert [number_of(reply) for reply in await client.frames(1)] == [1]
+        assert [reply.number for reply in await client.receive_many(1)] == [1]
         assert await client.is_silent()
         assert node.served[-1] == GetClient(1), "nothing behind it is begun"
         assert await is_well(node)
         gate.opened.set()
-        assert [number_of(reply) for reply in await client.frames(3)] == [2, 3, 4]
+        assert [reply.number for reply in await client.receive_many(3)] == [2, 3, 4]
 
 
 async def test_waiting_requests_of_one_connection_are_served_one_after_the_other() -> None:
     gate = Gate()
     async with tcp_node(bound(gate.handler())) as node, node.client() as client:
         await client.send(frame() + b"".join(request(GetClient(n), n) for n in range(1, 6)))
-        await client.frames(1)
+        await client.receive_many(1)
         await node.until(lambda: gate.waiting == 1)
         await asyncio.sleep(0.01)
         assert gate.waiting == 1
         gate.opened.set()
-        assert [number_of(reply) for reply in await client.frames(5)] == [1, 2, 3, 4, 5]
+        assert [reply.number for reply in await client.receive_many(5)] == [1, 2, 3, 4, 5]
 
 
 async def test_many_requests_in_one_write() -> None:
     async with tcp_node() as node, node.client() as client:
         await client.send(pings(1, 3000))
-        assert [number_of(reply) for reply in await client.frames(3000)] == [*range(1, 3001)]
+        assert [reply.number for reply in await client.receive_many(3000)] == [*range(1, 3001)]
 
 
 async def test_requests_byte_by_byte() -> None:
@@ -97,15 +98,15 @@ async def test_requests_byte_by_byte() -> None:
         for byte in pings(1, 2, b"body"):
             await client.send(bytes([byte]))
             await asyncio.sleep(0)
-        assert [number_of(reply) for reply in await client.frames(2)] == [1, 2]
+        assert [reply.number for reply in await client.receive_many(2)] == [1, 2]
 
 
 async def test_frames_of_every_size() -> None:
     async with tcp_node() as node, node.client() as client:
         for number, size in enumerate([0, 1, 65_279, 65_280, 65_281, MIB, 3 * MIB + 1], start=1):
             await client.send(frame(bytes(size), request=number))
-            (reply,) = await client.frames(1)
-            assert number_of(reply) == number
+            (reply,) = await client.receive_many(1)
+            assert reply.number == number
         assert node.listener.memory.used == 0
 
 
@@ -113,7 +114,7 @@ async def test_frames_that_are_not_for_a_server_of_clients_are_dropped() -> None
     async with tcp_node() as node, node.client() as client:
         others = [kind for kind in range(30) if kind != 5]
         await client.send(b"".join(frame(b"content", kind=kind) for kind in others) + frame())
-        assert len(await client.frames(1)) == 1
+        assert len(await client.receive_many(1)) == 1
         assert await client.is_silent()
         assert len(node.served) == 1
 
@@ -144,9 +145,9 @@ async def test_a_client_that_does_not_read_is_not_served_and_not_read() -> None:
                     await client.send(pings(1000, 100_000))
             assert len(node.served) == served
             assert await is_well(node)
-            replies = await client.frames(asked + 1)
+            replies = await client.receive_many(asked + 1)
             assert len(replies) == asked + 1
-            assert [number_of(reply) for reply in replies[1:]] == [*range(1, asked + 1)]
+            assert [reply.number for reply in replies[1:]] == [*range(1, asked + 1)]
             assert node.events() == []
 
 
@@ -192,7 +193,7 @@ async def test_one_reply_may_be_larger_than_the_high_water_mark() -> None:
     async with tcp_node({Ping: ping, GetSnapshot: snapshot(20 * MIB)}) as node:
         async with node.client() as client:
             await client.send(frame() + request(SNAPSHOT, 1) + request(SNAPSHOT, 2))
-            sizes = [len(reply.body) for reply in await client.frames(3)]
+            sizes = [len(reply.body) for reply in await client.receive_many(3)]
             assert sizes == [0, 20 * MIB, 20 * MIB]
 
 
@@ -210,8 +211,8 @@ async def test_a_connection_with_many_waiting_requests_is_not_read() -> None:
             assert not sending.done(), "15 MB are in no buffer of the server"
             assert node.listener.memory.used < 256 * KIB
             gate.opened.set()
-            replies = await client.frames(60_002)
-            assert [number_of(reply) for reply in replies] == [1, *range(1, 60_002)]
+            replies = await client.receive_many(60_002)
+            assert [reply.number for reply in replies] == [1, *range(1, 60_002)]
             await sending
             assert node.listener.memory.used == 0
 
@@ -227,7 +228,7 @@ async def test_a_connection_with_large_waiting_requests_is_not_read() -> None:
             assert not sending.done()
             assert 4 * MIB <= node.listener.memory.used <= 6 * MIB
             gate.opened.set()
-            assert len(await client.frames(42)) == 42
+            assert len(await client.receive_many(42)) == 42
             await sending
             assert node.listener.memory.used == 0
 
@@ -240,7 +241,7 @@ async def test_one_connection_too_many_is_closed_and_the_others_are_not() -> Non
         async with node.client() as first, node.client() as second:
             for client in (first, second):
                 await client.send(frame())
-                assert len(await client.frames(1)) == 1
+                assert len(await client.receive_many(1)) == 1
             for _ in range(3):
                 async with node.client() as third:
                     assert await third.is_closed()
@@ -250,7 +251,7 @@ async def test_one_connection_too_many_is_closed_and_the_others_are_not() -> Non
             assert (event["count"], event["limit"]) == (3, 2)
             for client in (first, second):
                 await client.send(frame())
-                assert len(await client.frames(1)) == 1
+                assert len(await client.receive_many(1)) == 1
         await node.until(lambda: node.open_connections == 0)
         assert await is_well(node)
         await node.clock.advance(5)
@@ -264,7 +265,7 @@ async def test_one_connection_too_many_is_closed_and_the_others_are_not() -> Non
 async def test_a_frame_that_is_begun_and_not_finished_ends_its_connection(begun: int) -> None:
     async with tcp_node(frame_timeout=30) as node, node.client() as client:
         await client.send(frame() + frame(bytes(MIB))[:begun])
-        await client.frames(1)
+        await client.receive_many(1)
         await node.clock.advance(29)
         assert await client.is_silent(0.05)
         await node.clock.advance(2)
@@ -281,17 +282,17 @@ async def test_each_byte_of_a_frame_gives_it_more_time() -> None:
             await asyncio.sleep(0.002)
             await node.clock.advance(20)
         await client.send(frame()[20:])
-        assert len(await client.frames(1)) == 1
+        assert len(await client.receive_many(1)) == 1
 
 
 async def test_a_connection_between_frames_may_be_silent_for_ever() -> None:
     async with tcp_node() as node, node.client() as client, node.client() as other:
         await other.send(frame())
-        await other.frames(1)
+        await other.receive_many(1)
         await node.clock.advance(1000)
         for one in (client, other):
             await one.send(frame())
-            assert len(await one.frames(1)) == 1
+            assert len(await one.receive_many(1)) == 1
 
 
 async def test_time_does_not_count_while_the_server_itself_does_not_read() -> None:
@@ -302,9 +303,9 @@ async def test_time_does_not_count_while_the_server_itself_does_not_read() -> No
             await node.until(lambda: gate.waiting == 1)
             await node.clock.advance(100)
             gate.opened.set()
-            assert len(await client.frames(3)) == 3
+            assert len(await client.receive_many(3)) == 3
             await client.send(frame()[100:])
-            assert len(await client.frames(1)) == 1
+            assert len(await client.receive_many(1)) == 1
 
 
 # --- Memory for requests ------------------------------------------------------------------------
@@ -332,8 +333,8 @@ async def test_large_requests_share_the_memory_and_all_finish() -> None:
         async def send(number: int) -> int:
             async with node.client() as client:
                 await client.send(frame(bytes(size), request=number))
-                (reply,) = await client.frames(1)
-                return number_of(reply)
+                (reply,) = await client.receive_many(1)
+                return reply.number
 
         async def watch() -> None:
             nonlocal most
@@ -365,9 +366,9 @@ async def test_who_sends_one_large_request_after_the_other_leaves_room_for_other
             sending = asyncio.create_task(greedy.send(flood))
             await node.until(lambda: len(node.served) > 3)
             await other.send(frame(body))
-            assert len(await other.frames(1)) == 1
+            assert len(await other.receive_many(1)) == 1
             assert len(node.served) < 30
-            assert [number_of(reply) for reply in await greedy.frames(40)] == [*numbers]
+            assert [reply.number for reply in await greedy.receive_many(40)] == [*numbers]
             await sending
 
 
@@ -379,13 +380,13 @@ async def test_who_stalls_with_the_memory_is_dropped_and_frees_the_others() -> N
                 await stalled.send(frame(body)[: 3 * MIB])
             await node.until(lambda: node.listener.memory.used > 5 * MIB)
             await other.send(frame())
-            assert len(await other.frames(1)) == 1, "small requests need none of it"
+            assert len(await other.receive_many(1)) == 1, "small requests need none of it"
             sending = asyncio.create_task(other.send(frame(body)))
             await asyncio.sleep(0.05)
             assert not sending.done()
             assert node.listener.memory.used <= 9 * MIB
             await node.clock.advance(31)
-            assert len(await other.frames(1)) == 1
+            assert len(await other.receive_many(1)) == 1
             await sending
             await asyncio.sleep(0.05)
             await node.clock.advance(31)  # who had waited, too, has had its time by now
@@ -406,10 +407,10 @@ async def test_after_its_last_request_a_client_gets_all_replies_and_then_the_end
     async with tcp_node(bound(gate.handler())) as node, node.client() as client:
         await client.send(frame() + request(GetClient(1), 1) + pings(2, more) + b"half a frame")
         client.sock.shutdown(socket.SHUT_WR)
-        assert len(await client.frames(1)) == 1
+        assert len(await client.receive_many(1)) == 1
         assert await client.is_silent(0.05)
         gate.opened.set()
-        assert [number_of(reply) for reply in await client.frames(more + 1)] == [
+        assert [reply.number for reply in await client.receive_many(more + 1)] == [
             *range(1, more + 2)
         ]
         assert await client.is_closed()
@@ -424,7 +425,7 @@ async def test_replies_that_do_not_fit_the_buffers_still_arrive_after_the_end_of
             await client.send(frame() + requests)
             client.sock.shutdown(socket.SHUT_WR)
             await asyncio.sleep(0.1)
-            replies = await client.frames(31)
+            replies = await client.receive_many(31)
             assert [len(reply.body) for reply in replies] == [0] + [MIB] * 30
             assert await client.is_closed()
 
@@ -466,9 +467,9 @@ async def test_what_precedes_a_bad_frame_is_answered_and_nothing_after(bad: byte
     gate = Gate()
     async with tcp_node(bound(gate.handler())) as node, node.client() as client:
         await client.send(frame() + request(GetClient(1), 1) + frame(request=2) + bad + frame())
-        assert len(await client.frames(1)) == 1
+        assert len(await client.receive_many(1)) == 1
         gate.opened.set()
-        assert [number_of(reply) for reply in await client.frames(9)] == [1, 2]
+        assert [reply.number for reply in await client.receive_many(9)] == [1, 2]
         client.sock.close()
         await node.until(lambda: node.open_connections == 0)
         (event,) = node.events()
@@ -484,7 +485,7 @@ async def test_replies_before_a_bad_frame_survive_a_client_that_goes_on_sending(
             garbage = b"\xff" * (16 * MIB)
             sending = asyncio.create_task(client.send(frame() + request(SNAPSHOT, 1) + garbage))
             await asyncio.sleep(0.1)
-            replies = await client.frames(3)
+            replies = await client.receive_many(3)
             assert [len(reply.body) for reply in replies] == [0, 3 * MIB]
             sending.cancel()
             await asyncio.wait([sending])
@@ -530,7 +531,7 @@ async def states_to_break_in(node: TcpNode, gate: Gate) -> None:
         client.reset()
     async with node.client() as client:
         await client.send(frame(size=1))
-        await client.frames(1)
+        await client.receive_many(1)
         client.reset()
 
 
@@ -574,9 +575,9 @@ async def test_a_stopping_server_finishes_what_it_has_begun_and_takes_nothing_mo
     async with tcp_node(bound(gate.handler())) as node:
         async with node.client() as busy, node.client() as idle, node.client() as halfway:
             await busy.send(frame() + request(GetClient(1), 1) + frame(request=2))
-            assert len(await busy.frames(1)) == 1
+            assert len(await busy.receive_many(1)) == 1
             await idle.send(frame())
-            assert len(await idle.frames(1)) == 1
+            assert len(await idle.receive_many(1)) == 1
             await halfway.send(frame()[:100])
             await node.until(lambda: gate.waiting == 1)
             stopping = asyncio.create_task(node.listener.stop(5))
@@ -588,7 +589,7 @@ async def test_a_stopping_server_finishes_what_it_has_begun_and_takes_nothing_mo
                     pass
             assert not stopping.done()
             gate.opened.set()
-            assert [number_of(reply) for reply in await busy.frames(9)] == [1, 2]
+            assert [reply.number for reply in await busy.receive_many(9)] == [1, 2]
             busy.sock.close()
             await stopping
             assert node.events() == []
@@ -601,7 +602,7 @@ async def test_who_stays_too_long_is_cut_when_the_server_stops() -> None:
         await node.until(lambda: gate.waiting == 1)
         await node.listener.stop(0.05)
         assert gate.waiting == 0, "it was cancelled"
-        assert len(await client.frames(9)) == 1
+        assert len(await client.receive_many(9)) == 1
         (event,) = node.events()
         assert event["event"] == "connections were cut"
         assert event["count"] == 1
@@ -632,7 +633,7 @@ async def test_stopping_at_once_awaits_or_closes_every_handler() -> None:
     gate = Gate()
     async with tcp_node(bound(gate.handler())) as node, node.client() as client:
         await client.send(frame() + b"".join(request(GetClient(n), n) for n in range(1, 100)))
-        await client.frames(1)
+        await client.receive_many(1)
         await node.listener.stop(0)
         assert gate.waiting == 0
         gc.collect()  # a coroutine that was never awaited would complain now
@@ -655,9 +656,9 @@ def failing(services: Any, connection: Any, request: GetClient) -> Any:
 async def test_a_handler_that_fails_unexpectedly_costs_one_error_and_a_line_in_the_log() -> None:
     async with tcp_node(bound(failing)) as node, node.client() as client:
         await client.send(frame() + request(GetClient(1), 41) + request(GetClient(2), 42) + frame())
-        replies = await client.frames(4)
-        statuses = [outcome_of(reply) for reply in replies]
-        assert statuses == [("ok", 0), ("status", FAILURE), ("status", FAILURE), ("ok", 0)]
+        replies = await client.receive_many(4)
+        told = [reply.told for reply in replies]
+        assert told == [success(), status(FAILURE), status(FAILURE), success()]
         events = node.events()
         assert [event["event"] for event in events] == ["request failed"] * 2
         for event, number, error in zip(
@@ -675,8 +676,8 @@ async def test_a_reply_that_cannot_be_sent_is_an_error_and_not_the_end() -> None
     handlers = {Ping: ping, GetSnapshot: snapshot(2 * MIB), GetClient: lambda *_: "no client"}
     async with tcp_node(handlers, max_frame_size=MIB) as node, node.client() as client:
         await client.send(frame() + request(SNAPSHOT, 1) + request(GetClient(1), 2) + frame())
-        outcomes = [outcome_of(reply) for reply in await client.frames(4)]
-        assert outcomes == [("ok", 0), ("status", FAILURE), ("status", FAILURE), ("ok", 0)]
+        told = [reply.told for reply in await client.receive_many(4)]
+        assert told == [success(), status(FAILURE), status(FAILURE), success()]
         assert [event["request_number"] for event in node.events("request failed")] == [1, 2]
 
 
@@ -695,17 +696,16 @@ async def test_listening_at_addresses_of_all_kinds(host: str) -> None:
     async with tcp_node({Ping: note}, host=host) as node:
         port = node.address.port
         for local in dialled.get(host, [host]):
-            async with RawClient(local, port) as client:
+            async with WireClient(local, port) as client:
                 await client.send(frame())
-                assert len(await client.frames(1)) == 1
+                assert len(await client.receive_many(1)) == 1
                 assert reached.pop() == (local, port)
 
 
 async def test_a_client_that_is_gone_before_it_is_looked_at() -> None:
     async with tcp_node() as node:
         for _ in range(50):
-            sock = socket.create_connection((node.address.host, node.address.port))
-            reset(sock)
+            reset(socket.create_connection((node.address.host, node.address.port)))
         assert await is_well(node)
         await node.until(lambda: node.open_connections == 0)
         assert node.events() == []

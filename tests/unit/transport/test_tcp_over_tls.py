@@ -38,7 +38,7 @@ def _over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(plain, "tcp_node", secure_node)
     secure_client = partial(TlsClient, context=AUTHORITY.client_context())
-    monkeypatch.setattr(plain, "RawClient", secure_client)
+    monkeypatch.setattr(plain, "WireClient", secure_client)
 
 
 # A connection too many is cut before its handshake, which `test_tls` has a test for.

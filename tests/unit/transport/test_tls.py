@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from support.certificates import Authority
-from support.raw_client import RawClient, frame, number_of, outcome_of, request
+from support.frames import frame, request
 from support.tcp_node import KIB, MIB, bound, ping, snapshot, tcp_node
 from support.tls_client import TlsClient
 from support.tls_node import AUTHORITY, TlsNode, tls_node
+from support.wire_client import WireClient
 from windsprite_protocol.model.system import (
     GetClient,
     GetSnapshot,
@@ -43,10 +44,10 @@ async def is_well(node: TlsNode) -> bool:
     """Whether somebody else is served."""
     async with node.tls_client() as other:
         await other.send(frame())
-        return outcome_of(await other.frame(5)) == ("ok", 0)
+        return (await other.receive(5)).told.channel == "success"
 
 
-async def everything(client: RawClient) -> bytes:
+async def everything(client: WireClient) -> bytes:
     """What comes until the end, as it comes."""
     data = b""
     with suppress(ConnectionResetError):
@@ -83,7 +84,7 @@ async def test_both_versions_of_tls(tmp_path: Path, version: ssl.TLSVersion) -> 
         context.minimum_version = context.maximum_version = version
         async with node.tls_client(context) as client:
             await client.send(frame(bytes(3 * MIB)) + request(SNAPSHOT, 1))
-            assert [len(reply.body) for reply in await client.frames(2)] == [0, MIB]
+            assert [len(reply.body) for reply in await client.receive_many(2)] == [0, MIB]
             assert client.tls.version() == version.name.replace("v1_", "v1.")
         await node.until(lambda: node.open_connections == 0)
         assert node.events() == []
@@ -91,33 +92,33 @@ async def test_both_versions_of_tls(tmp_path: Path, version: ssl.TLSVersion) -> 
 
 async def test_requests_right_behind_the_handshake(tmp_path: Path) -> None:
     """The last words of a handshake and the first request come in one segment."""
-    async with tls_node(tmp_path) as node, RawClient(*node.address) as raw:
+    async with tls_node(tmp_path) as node, WireClient(*node.address) as raw:
         client = node.tls_client()
         client.sock = raw.sock
         await client.receive_until_connected()
         client.tls.write(frame(request=7))
         await client.flush()
-        (reply,) = await client.frames(1)
-        assert number_of(reply) == 7
+        (reply,) = await client.receive_many(1)
+        assert reply.number == 7
 
 
 async def test_byte_by_byte(tmp_path: Path) -> None:
-    async with tls_node(tmp_path) as node, RawClient(*node.address) as raw:
+    async with tls_node(tmp_path) as node, WireClient(*node.address) as raw:
         raw.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client = node.tls_client()
         client.sock = raw.sock
         client.is_slow = True
         await client.shake_hands()
         await client.send(frame(request=7))
-        (reply,) = await client.frames(1)
-        assert number_of(reply) == 7
+        (reply,) = await client.receive_many(1)
+        assert reply.number == 7
 
 
 async def test_small_replies_share_records(tmp_path: Path) -> None:
     async with tls_node(tmp_path) as node, node.tls_client() as client:
         before = client.received
         await client.send(b"".join(frame(request=number) for number in range(1, 201)))
-        assert len(await client.frames(200)) == 200
+        assert len(await client.receive_many(200)) == 200
         assert client.received - before < 200 * 256 + 2000
 
 
@@ -137,7 +138,7 @@ async def test_a_client_without_tls(tmp_path: Path, sent: bytes) -> None:
         assert await reason_of_the_end(node) == "the client does not speak TLS"
         assert node.served == []
         await other.send(frame())
-        assert len(await other.frames(1)) == 1
+        assert len(await other.receive_many(1)) == 1
 
 
 @pytest.mark.parametrize("short", [False, True], ids=["whole hello", "less than a frame header"])
@@ -151,7 +152,7 @@ async def test_a_client_with_tls_where_none_is_spoken(short: bool) -> None:
         assert event["event"] == "connection closed: bad frame"
         assert event["reason"] == "a TLS handshake, but this port does not speak TLS"
         await other.send(frame())
-        assert len(await other.frames(1)) == 1
+        assert len(await other.receive_many(1)) == 1
 
 
 def test_frames_are_no_hello() -> None:
@@ -243,7 +244,7 @@ async def test_handshakes_count_as_connections(tmp_path: Path) -> None:
             async with node.client() as third:
                 assert await third.is_closed()
             await other.send(frame())
-            assert len(await other.frames(1)) == 1
+            assert len(await other.receive_many(1)) == 1
             await node.clock.advance(11)
             assert await one.is_closed()
             assert await two.is_closed()
@@ -263,10 +264,10 @@ async def test_a_client_that_says_goodbye_gets_all_replies_and_then_a_goodbye(
         await client.send(frame() + request(GetClient(1), 1) + frame(request=2))
         await client.say_goodbye()
         await client.send_raw(b"what nobody wants")
-        assert len(await client.frames(1)) == 1
+        assert len(await client.receive_many(1)) == 1
         assert await client.is_silent(0.05)
         gate.set()
-        assert [number_of(reply) for reply in await client.frames(9)] == [1, 2]
+        assert [reply.number for reply in await client.receive_many(9)] == [1, 2]
         assert client.was_told_goodbye
         await node.until(lambda: node.open_connections == 0)
         assert node.events() == []
@@ -290,7 +291,7 @@ async def test_a_client_that_ends_with_nothing_to_answer(
 async def test_after_a_bad_frame_a_client_is_told_goodbye(tmp_path: Path) -> None:
     async with tls_node(tmp_path) as node, node.tls_client() as client:
         await client.send(frame() + frame(size=1) + frame() * 3)
-        assert len(await client.frames(9)) == 1
+        assert len(await client.receive_many(9)) == 1
         assert client.was_told_goodbye
         assert len(node.events("bad frame")) == 1
         client.sock.close()
@@ -301,7 +302,7 @@ async def test_after_a_bad_frame_a_client_is_told_goodbye(tmp_path: Path) -> Non
 async def test_a_record_that_was_changed_on_its_way(tmp_path: Path) -> None:
     async with tls_node(tmp_path) as node, node.tls_client() as client:
         await client.send(frame(request=1))
-        assert [number_of(reply) for reply in await client.frames(1)] == [1]
+        assert [reply.number for reply in await client.receive_many(1)] == [1]
         record = bytearray(client.encrypt(frame(request=2)))
         record[-1] ^= 1
         await client.send_raw(record + client.encrypt(frame(request=3)))
@@ -339,7 +340,7 @@ async def test_nothing_is_left_of_connections_and_handshakes(tmp_path: Path) -> 
             assert await is_well(node)
             async with node.tls_client(receive_buffer=64 * KIB) as client:
                 await client.send(frame() + b"".join(request(SNAPSHOT, n) for n in range(1, 20)))
-                await client.frames(1)
+                await client.receive_many(1)
                 client.reset()
             async with node.client() as client:
                 await client.send(frame())
@@ -366,7 +367,7 @@ async def test_what_was_kept_back_is_served_although_nothing_more_comes(tmp_path
             await asyncio.sleep(0.05)
             assert len(node.served) == 1
             gate.set()
-            assert [number_of(reply) for reply in await client.frames(5)] == [1, 2, 3, 3, 3]
+            assert [reply.number for reply in await client.receive_many(5)] == [1, 2, 3, 3, 3]
 
 
 async def test_large_replies_leave_no_memory_behind(tmp_path: Path) -> None:
@@ -378,7 +379,7 @@ async def test_large_replies_leave_no_memory_behind(tmp_path: Path) -> None:
         before = 0
         for client in clients:
             await client.send(frame() + request(SNAPSHOT, 1))
-            assert [len(reply.body) for reply in await client.frames(2)] == [0, 40 * MIB]
+            assert [len(reply.body) for reply in await client.receive_many(2)] == [0, 40 * MIB]
             before = before or psutil.Process().memory_info().rss
         assert psutil.Process().memory_info().rss - before < 60 * MIB
         for client in clients:
@@ -396,14 +397,14 @@ async def test_new_connections_get_the_new_certificate_and_old_ones_stay(tmp_pat
         async with node.tls_client(issuer.client_context()) as new:
             for client in (old, new):
                 await client.send(frame())
-                assert len(await client.frames(1)) == 1
+                assert len(await client.receive_many(1)) == 1
         with pytest.raises(ssl.SSLCertVerificationError):
             async with node.tls_client():
                 pass
 
 
 async def test_a_handshake_goes_on_with_the_certificate_it_began_with(tmp_path: Path) -> None:
-    async with tls_node(tmp_path) as node, RawClient(*node.address) as raw:
+    async with tls_node(tmp_path) as node, WireClient(*node.address) as raw:
         client: TlsClient = node.tls_client()
         client.sock = raw.sock
         await node.until(lambda: node.half_open == 1)

@@ -11,14 +11,15 @@ import pytest
 
 from support.clock import ManualClock
 from support.command_examples import EXAMPLES, Example
+from support.frames import CLIENT, frame
 from support.metadata import Machine
-from support.raw_client import CLIENT, frame, outcome_of
+from support.wire_client import Answer as Received
+from support.wire_client import Told, evicted, status, success
 from windsprite_protocol.errors import DecodeError, ErrorCode
 from windsprite_protocol.model.permissions import GlobalPermissions, Permissions
 from windsprite_protocol.model.sessions import EvictionReason, Logout
 from windsprite_protocol.model.system import GetClient, Ping, TransportKind
-from windsprite_protocol.v0_11.decoder import Frame, FrameDecoder
-from windsprite_protocol.v0_11.frames import unpack_reply
+from windsprite_protocol.v0_11.decoder import FrameDecoder
 from windsprite_protocol.v0_11.table import GENERATION
 from windsprite_server.core.log_setup import make_logger
 from windsprite_server.handlers.dispatcher import Dispatcher
@@ -63,19 +64,18 @@ class Served:
             self.sessions.bind(connection, connection.number.to_bytes(16, "big"), user_id)
         return connection
 
-    def answer(self, connection: Connection, data: bytes) -> Frame | None:
+    def answer(self, connection: Connection, data: bytes) -> Received:
         (received,) = FrameDecoder().feed(data)
         answer = self.wire.serve(connection, received)
         if not isinstance(answer, Answer):
             answer = asyncio.run(_result(answer))
         assert answer.bad is None
         assert answer.size == sum(map(len, answer.parts))
-        frames = FrameDecoder().feed(b"".join(answer.parts))
-        assert len(frames) == (1 if answer.parts else 0)
-        return frames[0] if frames else None
+        (frame,) = FrameDecoder().feed(b"".join(answer.parts))
+        return Received(frame)
 
-    def outcome(self, connection: Connection, data: bytes) -> tuple[str, int]:
-        return outcome_of(self.answer(connection, data))
+    def told(self, connection: Connection, data: bytes) -> Told:
+        return self.answer(connection, data).told
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -128,17 +128,16 @@ def test_all_commands_with_a_body_are_tried() -> None:
 @pytest.mark.parametrize(("code", "body"), cut_requests())
 def test_a_body_that_cannot_be_read(served: Served, code: int, body: bytes) -> None:
     expected = {
-        40: ("eviction", EvictionReason.MALFORMED_LOGIN),
-        45: ("eviction", EvictionReason.MALFORMED_LOGIN),
-        FLUSH: ("status", ErrorCode.FEATURE_UNAVAILABLE),
-        SEND: ("status", ErrorCode.RESOURCE_NOT_FOUND),
-        GET_CLIENT: ("ok", 0),
-        SYNC_GROUP: ("ok", 0),
-    }.get(code, ("status", ErrorCode.INVALID_COMMAND))
+        40: evicted(EvictionReason.MALFORMED_LOGIN),
+        45: evicted(EvictionReason.MALFORMED_LOGIN),
+        FLUSH: status(ErrorCode.FEATURE_UNAVAILABLE),
+        SEND: status(ErrorCode.RESOURCE_NOT_FOUND),
+        GET_CLIENT: success(),
+        SYNC_GROUP: success(),
+    }.get(code, status(ErrorCode.INVALID_COMMAND))
     connection = served.connect()
     answer = served.answer(connection, sent(code, body))
-    assert outcome_of(answer) == expected
-    assert answer is not None
+    assert answer.told == expected
     assert not answer.body
     assert connection.session is not None, "the session goes on"
     assert served.events == []
@@ -146,15 +145,13 @@ def test_a_body_that_cannot_be_read(served: Served, code: int, body: bytes) -> N
 
 def test_whether_clients_may_be_seen_is_asked_before_the_request_is_read(served: Served) -> None:
     request = sent(GET_CLIENT, b"\x01")
-    forbidden = ("status", ErrorCode.UNAUTHORIZED)
-    assert served.outcome(served.connect(served.nobody), request) == forbidden
-    assert served.outcome(served.connect(served.reader), request) == ("ok", 0)
+    forbidden = status(ErrorCode.UNAUTHORIZED)
+    assert served.told(served.connect(served.nobody), request) == forbidden
+    assert served.told(served.connect(served.reader), request) == success()
 
 
 def test_replies_carry_cluster_position_and_what_the_request_said(served: Served) -> None:
-    answer = served.answer(served.connect(), frame(request=77))
-    assert answer is not None
-    header = unpack_reply(answer.header)
+    header = served.answer(served.connect(), frame(request=77)).header
     assert header.cluster == CLUSTER_ID.bytes
     assert header.client == CLIENT
     assert header.request == 77
@@ -162,28 +159,28 @@ def test_replies_carry_cluster_position_and_what_the_request_said(served: Served
 
 
 def test_unknown_codes(served: Served) -> None:
-    unknown = ("status", ErrorCode.INVALID_COMMAND)
+    unknown = status(ErrorCode.INVALID_COMMAND)
     for code in (0, 2, 15, 105, 9000, 9100, 0xFFFF_FFFF):
-        assert served.outcome(served.connect(), frame(code=code)) == unknown
+        assert served.told(served.connect(), frame(code=code)) == unknown
 
 
 @pytest.mark.parametrize("operation", sorted(set(range(256)) - {1, 2, 3}))
 def test_every_operation_without_a_login(served: Served, operation: int) -> None:
     known = {command.operation for command in GENERATION} | {64, 65, 66, 67, 68}
     expected = (
-        ("eviction", EvictionReason.NO_SESSION)
+        evicted(EvictionReason.NO_SESSION)
         if operation in known
-        else ("status", ErrorCode.INVALID_COMMAND)
+        else status(ErrorCode.INVALID_COMMAND)
     )
     connection = served.connect(None)
     request = frame(b"anything", operation=operation, session=1, request=1)
-    assert served.outcome(connection, request) == expected
+    assert served.told(connection, request) == expected
 
 
 def test_a_handler_that_does_not_exist_any_more_is_no_crash(served: Served) -> None:
     del served.table[Ping]
-    unavailable = ("status", ErrorCode.FEATURE_UNAVAILABLE)
-    assert served.outcome(served.connect(), frame()) == unavailable
+    unavailable = status(ErrorCode.FEATURE_UNAVAILABLE)
+    assert served.told(served.connect(), frame()) == unavailable
 
 
 def test_errors_nobody_foresaw_are_logged_without_the_values_of_the_request(
@@ -195,9 +192,9 @@ def test_errors_nobody_foresaw_are_logged_without_the_values_of_the_request(
     served.table[Logout] = fail
     served.table[GetClient] = lambda *_: object()  # its codec does not know this
     connection = served.connect()
-    failed = ("status", ErrorCode.ERROR)
-    assert served.outcome(connection, sent(39, b"secret")) == failed
-    assert served.outcome(connection, sent(GET_CLIENT, b"\x01\0\0\0")) == failed
+    failed = status(ErrorCode.ERROR)
+    assert served.told(connection, sent(39, b"secret")) == failed
+    assert served.told(connection, sent(GET_CLIENT, b"\x01\0\0\0")) == failed
     assert [event["request_number"] for event in served.events] == [9, 9]
     assert [event["connection"] for event in served.events] == [connection.number] * 2
     assert "RuntimeError: what now" in served.events[0]["exception"]
@@ -206,6 +203,6 @@ def test_errors_nobody_foresaw_are_logged_without_the_values_of_the_request(
 
 def test_a_request_may_end_the_session_of_the_one_behind_it(served: Served) -> None:
     connection = served.connect()
-    assert served.outcome(connection, sent(39, b"")) == ("ok", 0)
-    assert served.outcome(connection, sent(20, b"")) == ("status", ErrorCode.UNAUTHENTICATED)
-    assert served.outcome(connection, sent(39, b"")) == ("ok", 0)
+    assert served.told(connection, sent(39, b"")) == success()
+    assert served.told(connection, sent(20, b"")) == status(ErrorCode.UNAUTHENTICATED)
+    assert served.told(connection, sent(39, b"")) == success()
