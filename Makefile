@@ -43,8 +43,8 @@ format: .venv/dev.stamp ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: .venv/dev.stamp ## Run the benchmarks of tests/bench
-	PYTHONPATH=tests $(BIN)/python -m bench
+bench: .venv/bench.stamp ## Run the benchmarks of tests/bench; ARGS='--help' tells what there is
+	PYTHONPATH=tests $(BIN)/python -m bench $(if $(PROFILE),--profile $(PROFILE),$(ARGS))
 
 docs-settings: .venv/dev.stamp ## Write docs/settings.md and config/windsprite.toml anew
 	$(BIN)/python docs/settings_pages.py
@@ -63,6 +63,10 @@ clean: ## Remove the environment and all caches; data stays
 .venv/dev.stamp: pyproject.toml | .venv/bin/python
 	$(PIP) install --editable '.[dev]'
 	@touch .venv/dev.stamp .venv/server.stamp
+
+.venv/bench.stamp: pyproject.toml | .venv/bin/python
+	$(PIP) install --editable '.[bench]'
+	@touch $@
 
 .venv/server.stamp: pyproject.toml | .venv/bin/python
 	$(PIP) install --editable '.[server]'
