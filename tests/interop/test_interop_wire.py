@@ -10,6 +10,7 @@ import pytest
 import xxhash
 from apache_iggy import IggyClient
 
+from support.by_hand import batch, sealed
 from support.official_client import logged_in, messages
 from support.wire_client import (
     VERSION,
@@ -355,41 +356,24 @@ async def test_requests_in_a_row_are_answered_in_their_order(
 # --- Sends ---------------------------------------------------------------------------------------
 
 
-def batch_of(*payloads: bytes, first: int = 0) -> bytes:
-    """A batch as a producer makes it, by hand (spec 04, 2)."""
-    frames = []
-    for index, payload in enumerate(payloads, first):
-        rest = struct.pack("<QQIIIIQ", index + 1, 0, index, 0, 0, len(payload), 0) + payload
-        frames.append(struct.pack("<Q", xxhash.xxh3_64_intdigest(rest)) + rest)
-    return sealed(0, b"".join(frames), frames)
-
-
-def sealed(origin: int, blob: bytes, frames: list[bytes]) -> bytes:
-    """A batch header with its checksum, then the blob."""
-    length, count = 256 + len(blob), len(frames)
-    hashed = struct.pack("<QQQQQI", 0, 0, 0, origin, length, count)
-    checksum = xxhash.xxh3_64_intdigest(hashed + b"".join(frame[:8] for frame in frames))
-    return struct.pack("<QQQQQQI", 0, 0, 0, origin, length, checksum, count) + bytes(204) + blob
-
-
 def broken(at: int, by: bytes) -> bytes:
-    batch = bytearray(batch_of(b"one", b"two"))
-    batch[at : at + len(by)] = by
-    return bytes(batch)
+    changed = bytearray(batch(b"one", b"two"))
+    changed[at : at + len(by)] = by
+    return bytes(changed)
 
 
 @pytest.mark.parametrize(
-    ("batch", "count", "codes"),
+    ("messages_", "count", "codes"),
     [
         (broken(0, b""), 2, {0}),
-        (batch_of(b"", b""), 2, {0}),
-        (batch_of(b"one", b"two", first=1), 2, {3}),
+        (batch(b"", b""), 2, {0}),
+        (batch(b"one", b"two", first=1), 2, {3}),
         (broken(0, b""), 3, {3}),
         (broken(0, b"") + b"x", 2, {3}),
         (broken(0, b"")[:-1], 2, {3}),
         (broken(0, b"")[:255], 2, {3}),
         (b"", 0, {3}),
-        (batch_of(), 0, {3}),
+        (batch(), 0, {3}),
         (broken(32, struct.pack("<Q", 255)), 2, {3}),
         (broken(32, struct.pack("<Q", 2**63)), 2, {3}),
         (broken(48, struct.pack("<I", 3)), 3, {3}),
@@ -402,9 +386,9 @@ def broken(at: int, by: bytes) -> bytes:
     ],
 )
 async def test_batches_that_are_taken_and_that_are_not(
-    wire: WireClient, stream: str, topic: str, batch: bytes, count: int, codes: set[int]
+    wire: WireClient, stream: str, topic: str, messages_: bytes, count: int, codes: set[int]
 ) -> None:
-    answer = await wire.answer_to(SendMessages(stream, topic, ToPartition(0), count, batch))
+    answer = await wire.answer_to(SendMessages(stream, topic, ToPartition(0), count, messages_))
     assert answer.told.code in codes
     assert answer.header.operation == SEND
     topic_id, stored = 0, 2 if codes == {0} else 0
@@ -418,7 +402,7 @@ async def test_the_server_chooses_partitions_too(
     stream_id = (await client.get_stream(stream)).id
 
     async def send(partitioning: Any) -> Confirmation:
-        answer = await wire.answer_to(SendMessages(stream, topic, partitioning, 1, batch_of(b"x")))
+        answer = await wire.answer_to(SendMessages(stream, topic, partitioning, 1, batch(b"x")))
         body = struct.unpack("<IIIIQ", answer.body)
         assert body[:3] == (1, stream_id, 0)
         return Confirmation(*body[1:])
@@ -450,12 +434,9 @@ FRAME_B = bytes.fromhex(
 ORIGIN = 1_700_000_000_000_000
 
 
-def record(time: int, length: int, frames: list[bytes]) -> bytes:
+def record(time: int, *frames: bytes) -> bytes:
     """What is served of the batch of both frames, appended at a time."""
-    hashed = struct.pack("<QQQQQI", 3, 10, time, ORIGIN, length, len(frames))
-    checksum = xxhash.xxh3_64_intdigest(hashed + b"".join(frame[:8] for frame in frames))
-    head = struct.pack("<QQQQQQI", 3, 10, time, ORIGIN, length, checksum, len(frames))
-    return head + bytes(204) + b"".join(frames)
+    return sealed(list(frames), origin=ORIGIN, partition_id=3, offset=10, time=time)
 
 
 async def test_the_worked_example(fresh_address: str) -> None:
@@ -466,11 +447,11 @@ async def test_the_worked_example(fresh_address: str) -> None:
         await client.create_topic("orders", topic, 4)
     await client.send_messages("orders", "events", 3, messages(*"0123456789"))
 
-    batch = sealed(ORIGIN, FRAME_A + FRAME_B, [FRAME_A, FRAME_B])
-    assert len(batch) == 381
-    assert batch[40:48] == bytes.fromhex("49a8dbc74efe84d5")
+    made = sealed([FRAME_A, FRAME_B], origin=ORIGIN)
+    assert len(made) == 381
+    assert made[40:48] == bytes.fromhex("49a8dbc74efe84d5")
     head = bytes.fromhex("16000000 010401000000 010402000000 020403000000 02000000")
-    answer = await client.send_binary_request(101, head + batch)
+    answer = await client.send_binary_request(101, head + made)
     assert answer == bytes.fromhex("01000000 01000000 02000000 03000000 0a00000000000000")
 
     def poll(strategy: int, value: int, count: int, commit: int) -> bytes:
@@ -481,14 +462,14 @@ async def test_the_worked_example(fresh_address: str) -> None:
     assert len(part) == 344
     assert part[:16] == bytes.fromhex("03000000 0b00000000000000 01000000")
     (time,) = struct.unpack_from("<Q", part, 32)
-    assert part[16:] == record(time, 328, [FRAME_B])
+    assert part[16:] == record(time, FRAME_B)
 
-    whole = record(time, 381, [FRAME_A, FRAME_B])
+    whole = record(time, FRAME_A, FRAME_B)
     for body in (poll(1, 10, 10, 0), poll(4, 0, 2, 0), poll(2, time, 10, 0)):
         answer = await client.send_binary_request(100, body)
         assert answer == bytes.fromhex("03000000 0b00000000000000 02000000") + whole
     first = await client.send_binary_request(100, poll(1, 10, 1, 0))
-    assert first[16:] == record(time, 309, [FRAME_A])
+    assert first[16:] == record(time, FRAME_A)
     beyond = await client.send_binary_request(100, poll(1, 12, 1, 0))
     assert beyond == bytes.fromhex("03000000 0b00000000000000 00000000")
 
