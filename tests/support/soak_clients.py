@@ -108,6 +108,16 @@ class Delivered(NamedTuple):
     last: int
 
 
+class Assigned(NamedTuple):
+    """What a member was told that it may poll."""
+
+    topic: str
+    group: str
+    generation: int
+    member: str
+    partitions: list[int]
+
+
 @dataclass
 class Report:
     """What became of it.
@@ -116,12 +126,14 @@ class Report:
         done: How often each thing was done.
         sent: What was acknowledged.
         delivered: What was given to the counted group.
+        assigned: What members were told.
         errors: What should not have happened, the first of each kind.
     """
 
     done: Counter[str] = field(default_factory=Counter)
     sent: list[Sent] = field(default_factory=list)
     delivered: list[Delivered] = field(default_factory=list)
+    assigned: list[Assigned] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
 
     def wrong(self, kind: str, detail: object) -> None:
@@ -311,6 +323,10 @@ class SoakClient:
         if assignment is None:
             self._report.wrong("a member that is none", (topic, group))
             return 0
+        member = f"{self._name} in session {self._client.session}"
+        self._report.assigned.append(
+            Assigned(topic, group, assignment.generation, member, list(assignment.partitions))
+        )
         found = 0
         for partition in assignment.partitions:
             consumer = Consumer(ConsumerKind.GROUP, group)
