@@ -13,34 +13,22 @@ NAME = b"\x02\x01a"  # an identifier: the name `a`
 NUMBER = b"\x01\x04\xff\xff\xff\xff"  # an identifier: a number that nothing has
 TARGET = NAME + NAME
 
-# Bodies that can be read, of what this server does not do yet. Once it does, its tests take over.
-NOT_SERVED = {
-    14: bytes(32),
-    103: b"\x01"
-    + NAME
-    + TARGET
-    + b"\x01"
-    + bytes(4)
-    + b"\x05"
-    + bytes(8)
-    + b"\x01\x00\x00\x00\x01",
-    104: b"\x01"
-    + NAME
-    + TARGET
-    + b"\x01"
-    + bytes(4)
-    + b"\x05"
-    + bytes(8)
-    + b"\x01\x00\x00\x00\x01",
-    123: b"\x01" + NAME + TARGET + b"\x01" + bytes(4),
-}
+# A poll that commits, of a single consumer, and where an offset of it would be written.
+COMMITTING = b"\x01" + NAME + TARGET + bytes(5) + struct.pack("<BQIB", 5, 0, 1, 1)
+WRITTEN = b"\x01" + NAME + TARGET + bytes(5)
 
 
-@pytest.mark.parametrize("code", NOT_SERVED)
+@pytest.mark.parametrize(
+    ("code", "payload", "error"),
+    [(14, bytes(32), 30), (103, COMMITTING, 1009), (104, COMMITTING, 40), (123, WRITTEN, 1009)],
+)
 @covers("send_binary_request")
-async def test_what_is_not_served_yet(client: IggyClient, code: int) -> None:
-    with fails_with(5):
-        await client.send_binary_request(code, NOT_SERVED[code])
+async def test_routes_of_what_does_not_exist(
+    client: IggyClient, code: int, payload: bytes, error: int
+) -> None:
+    """Those of what exists are in `test_interop_routing`: there the client asks by itself."""
+    with fails_with(error):
+        await client.send_binary_request(code, payload)
     await client.ping()
 
 

@@ -18,6 +18,7 @@ SENTENCES = {
     8: "Disconnected",
     9: "Cannot establish connection",
     20: "Resource with key:  was not found.",
+    30: "Stale client",
     40: "Unauthenticated",
     41: "Unauthorized",
     42: "Invalid credentials",

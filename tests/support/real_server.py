@@ -12,6 +12,8 @@ from windsprite_server.app import Running, Server
 from windsprite_server.core.clock import Clock, SystemClock
 from windsprite_server.core.ids import Ids
 from windsprite_server.core.log_setup import make_logger
+from windsprite_server.handlers.dispatcher import Handler
+from windsprite_server.handlers.table import HANDLERS
 from windsprite_server.settings import Settings
 
 
@@ -54,12 +56,13 @@ async def real_server(
     clock: Clock | None = None,
     ids: Ids | None = None,
     settings: Mapping[str, Any] | None = None,
+    handlers: Mapping[type[Any], Handler] = HANDLERS,
 ) -> AsyncIterator[RealServer]:
     """A server on a free port, with its data in `folder`, that logs all it has to say."""
     log = io.StringIO()
     logger = make_logger(log_format="json", level="debug", stream=log, clock=clock or SystemClock())
     values = {"data_dir": folder, "tcp": {"address": "127.0.0.1:0"}, **(settings or {})}
-    server = Server(Settings(**values), logger, clock=clock, ids=ids)
+    server = Server(Settings(**values), logger, clock=clock, ids=ids, handlers=handlers)
     running = await server.start()
     try:
         yield RealServer(running, log)
