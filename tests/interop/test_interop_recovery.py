@@ -4,54 +4,25 @@ import asyncio
 import datetime as dt
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from apache_iggy import AutoLogin, IggyClient, PollingStrategy, TcpConfig, TcpReconnectionConfig
 
 from support.official_client import fails_with, figures, messages, payloads, poll, stored_size
-from support.server_process import ServerProcess
+from support.server_process import RestartableServer
 
 pytestmark = pytest.mark.covers("reconnecting")
 
 
-class Restartable:
-    """A server that keeps its address and its data."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._process: ServerProcess | None = None
-        self.address = "127.0.0.1:0"
-        self.start()
-
-    def start(self) -> None:
-        settings = {
-            "WINDSPRITE_TCP__ADDRESS": self.address,
-            "WINDSPRITE_DATA_DIR": str(self._folder / "data"),
-        }
-        self._process = ServerProcess(self._folder, environment=settings)
-        self.address = self._process.wait_ready()["tcp"]
-
-    def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
-        if self._process is not None:
-            self._process.send(number)
-            self._process.wait_end()
-            self._process = None
-
-    def restart(self, number: signal.Signals = signal.SIGKILL) -> None:
-        self.stop(number)
-        self.start()
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartable]:
-    server = Restartable(tmp_path_factory.mktemp("recovery"))
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartableServer]:
+    server = RestartableServer(tmp_path_factory.mktemp("recovery"))
     yield server
-    server.stop()
+    server.end()
 
 
 async def impatient(
-    server: Restartable, *, login: bool = True, reconnects: bool = True
+    server: RestartableServer, *, login: bool = True, reconnects: bool = True
 ) -> IggyClient:
     """A client that comes back at once, and notices a loss only when it asks for something."""
     settings = TcpConfig(
@@ -74,7 +45,7 @@ async def impatient(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
 async def test_everything_is_there_after_a_restart(
-    server: Restartable, number: signal.Signals
+    server: RestartableServer, number: signal.Signals
 ) -> None:
     reader, writer = await impatient(server), await impatient(server)
     name = f"ended by {number.name}"
@@ -102,7 +73,7 @@ async def test_everything_is_there_after_a_restart(
     assert payloads(following) == [b"two", b"three"]
 
 
-async def test_the_last_of_many_writes_is_there_after_a_kill(server: Restartable) -> None:
+async def test_the_last_of_many_writes_is_there_after_a_kill(server: RestartableServer) -> None:
     client, other = await impatient(server), await impatient(server)
     for number in range(20):
         await client.create_stream(f"number {number}")
@@ -118,7 +89,7 @@ async def test_the_last_of_many_writes_is_there_after_a_kill(server: Restartable
     assert not any(name.startswith("number") for name in names)
 
 
-async def test_which_clients_come_back_by_themselves(server: Restartable) -> None:
+async def test_which_clients_come_back_by_themselves(server: RestartableServer) -> None:
     by_hand = await impatient(server, login=False)
     await by_hand.login_user("iggy", "iggy")
     nobody = await impatient(server, login=False)
@@ -143,12 +114,12 @@ async def test_which_clients_come_back_by_themselves(server: Restartable) -> Non
     await stubborn.get_streams()
 
 
-async def test_who_waits_until_the_server_is_back(server: Restartable) -> None:
+async def test_who_waits_until_the_server_is_back(server: RestartableServer) -> None:
     reader, writer = await impatient(server), await impatient(server)
     quick = dt.timedelta(milliseconds=50)
     producer = await writer.producer("produced", "t", send_retry_interval=quick)
     await producer.send(messages("one"))
-    await asyncio.to_thread(server.stop)
+    await asyncio.to_thread(server.kill)
     reading = asyncio.ensure_future(reader.get_stream("produced"))
     producing = asyncio.ensure_future(producer.send(messages("two")))
     await asyncio.sleep(0.2)

@@ -74,6 +74,44 @@ class ServerProcess:
             self._process.wait(30)
 
 
+class RestartableServer:
+    """A server whose processes follow each other at one address, with the same data.
+
+    Attributes:
+        process: The newest one; it is running, or the last one that was.
+        address: Where all of them listen.
+    """
+
+    def __init__(self, folder: Path, *, environment: Mapping[str, str] | None = None) -> None:
+        """Start the first one, with its data in `folder/data`."""
+        self._folder = folder
+        self._environment = {"WINDSPRITE_DATA_DIR": str(folder / "data"), **(environment or {})}
+        self.address = "127.0.0.1:0"
+        self.process: ServerProcess
+        self.start()
+
+    def start(self) -> None:
+        environment = self._environment | {"WINDSPRITE_TCP__ADDRESS": self.address}
+        self.process = ServerProcess(self._folder, environment=environment)
+        self.address = self.process.wait_ready()["tcp"]
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End the process by a signal, and make sure that it ended as it should."""
+        self.process.send(number)
+        assert self.process.wait_end() == (0 if number is signal.SIGTERM else -number)
+
+    def kill(self) -> None:
+        self.stop(signal.SIGKILL)
+
+    def restart(self, number: signal.Signals = signal.SIGKILL) -> None:
+        self.stop(number)
+        self.start()
+
+    def end(self) -> None:
+        """Make sure that nothing is left of it."""
+        self.process.end()
+
+
 @contextmanager
 def server_process(
     folder: Path, *options: str, environment: Mapping[str, str] | None = None

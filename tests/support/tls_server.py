@@ -1,17 +1,15 @@
 """A server process that speaks TLS, with a certificate that only those who are told to trust it."""
 
-import signal
 from pathlib import Path
 
 from support.certificates import Authority, Files
-from support.server_process import ServerProcess
+from support.server_process import RestartableServer
 
 
-class TlsServer:
+class TlsServer(RestartableServer):
     """A server that keeps its address, its data and its files.
 
     Attributes:
-        address: Where it listens.
         ca_file: What clients have to trust.
         files: The certificate of the server and its key.
     """
@@ -21,27 +19,13 @@ class TlsServer:
         self.ca_file = folder / "ca.pem"
         self.ca_file.write_bytes(authority.pem)
         self.files = Files(folder, authority.issue())
-        self.address = "127.0.0.1:0"
-        self._folder = folder
-        self._settings = {
-            "WINDSPRITE_DATA_DIR": str(folder / "data"),
+        settings = {
             "WINDSPRITE_TCP__TLS__ENABLED": "true",
             "WINDSPRITE_TCP__TLS__CERT_FILE": str(self.files.cert),
             "WINDSPRITE_TCP__TLS__KEY_FILE": str(self.files.key),
             "WINDSPRITE_TCP__TLS__RELOAD_INTERVAL": reload_interval,
         }
-        self.start()
-
-    def start(self) -> None:
-        environment = self._settings | {"WINDSPRITE_TCP__ADDRESS": self.address}
-        self.process = ServerProcess(self._folder, environment=environment)
-        self.address = self.process.wait_ready()["tcp"]
-
-    def restart(self) -> None:
-        """Kill it and start it again."""
-        self.process.send(signal.SIGKILL)
-        self.process.wait_end()
-        self.start()
+        super().__init__(folder, environment=settings)
 
     def change_certificate(self) -> Path:
         """Put one of another issuer into place; returns what clients have to trust then."""

@@ -16,7 +16,7 @@ import pytest
 
 import windsprite
 from support.frames import request
-from support.server_process import ServerProcess, server_process
+from support.server_process import RestartableServer, ServerProcess, server_process
 from support.wire_client import WireClient, wire_client
 from windsprite_protocol.batches import NewMessage, build_batch
 from windsprite_protocol.model.identifiers import (
@@ -35,26 +35,8 @@ PARTITIONS = 3
 TOPICS = {"replicated": {}, "persisted": {"durability": "persisted"}}
 
 
-class Restarting:
-    """A server that can be killed and started again at the same address and with the same data."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._running = server_process(folder)
-        self.process = self._running.__enter__()
-        self.address = self.process.wait_ready()["tcp"]
-
-    def start(self) -> None:
-        self._running = server_process(self._folder, "--tcp-address", self.address)
-        self.process = self._running.__enter__()
-        self.process.wait_ready()
-
-    def kill(self) -> None:
-        self.process.send(signal.SIGKILL)
-        assert self.process.wait_end() == -signal.SIGKILL
-
-    def end(self) -> None:
-        self._running.__exit__(None, None, None)
+class Restarting(RestartableServer):
+    """A server that can be killed and started again."""
 
     def client(self) -> WireClient:
         return wire_client(self.address)
