@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import itertools
 import shutil
 import signal
 import sys
@@ -28,7 +29,6 @@ from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
-    initialize,
     rule,
     run_state_machine_as_test,
 )
@@ -95,7 +95,13 @@ steps: Counter[str] = Counter()
 
 
 class ServerMachine(RuleBasedStateMachine):
-    """Connection 0 is that of root, who logs in after each start; on the others users change."""
+    """Connection 0 is that of root, who logs in after each start; on the others users change.
+
+    Attributes:
+        snapshot_every: After how many changes the server takes a snapshot of its metadata.
+    """
+
+    snapshot_every: int
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,9 +116,7 @@ class ServerMachine(RuleBasedStateMachine):
         self.last_session = 0
         self.last_commit = 0
 
-    @initialize(snapshot_every=st.sampled_from([10_000, 20]))
-    def begin(self, snapshot_every: int) -> None:
-        self.snapshot_every = snapshot_every
+    def begin(self) -> None:
         self.start()
         for request in (
             CreateStream("a"),
@@ -144,10 +148,12 @@ class ServerMachine(RuleBasedStateMachine):
     def step(self, seed: int) -> None:
         """One of everything that can happen; a number says which.
 
-        The number of the step counts, too, since numbers like to come again and again.
+        More than the number counts, since numbers like to come again and again.
         """
+        if self.server is None:
+            self.begin()
         self.steps += 1
-        random = Random(seed << 32 | self.steps)
+        random = Random(f"{seed} {self.steps} {self.snapshot_every}")
         actions: dict[Callable[[Random], None], int] = {
             self.ask: 1000,
             self.log_somebody_in: 150,
@@ -389,9 +395,10 @@ def is_unexpected(event: dict[str, Any]) -> bool:
     return not event["event"].startswith("the root user is iggy")
 
 
-def run_random(**options: Any) -> None:
+def run_random(snapshot_every: int, **options: Any) -> None:
+    machine = type("Machine", (ServerMachine,), {"snapshot_every": snapshot_every})
     run_state_machine_as_test(
-        ServerMachine,
+        machine,
         settings=settings(
             deadline=None,
             # Each try takes a server of its own: nobody would wait for a shorter example.
@@ -403,8 +410,9 @@ def run_random(**options: Any) -> None:
     )
 
 
-def test_random_requests_are_answered_as_the_rules_say() -> None:
-    run_random(max_examples=3, stateful_step_count=150)
+@pytest.mark.parametrize("snapshot_every", [20, 10_000])
+def test_random_requests_are_answered_as_the_rules_say(snapshot_every: int) -> None:
+    run_random(snapshot_every, max_examples=2, stateful_step_count=75)
 
 
 @pytest.mark.soak
@@ -412,8 +420,10 @@ def test_ten_thousand_random_requests_are_answered_as_the_rules_say() -> None:
     """Also, they end in every way: they would say little if all of them ended the same way."""
     answered.clear()
     steps.clear()
-    while steps.total() < 10_000:
-        run_random(max_examples=6, stateful_step_count=1000)
+    for snapshot_every in itertools.cycle([20, 10_000]):
+        run_random(snapshot_every, max_examples=3, stateful_step_count=1000)
+        if steps.total() >= 10_000:
+            break
     for request in {name for name, _, _ in answered}:
         channels = {channel for name, channel, _ in answered if name == request}
         assert "success" in channels, request
