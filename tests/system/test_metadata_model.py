@@ -33,6 +33,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from support.pages import load_page_script
 from support.random_requests import PASSWORDS, USERNAMES, RandomRequests
 from support.replay import check_replay
 from support.server_model import MAX_TOKENS, No, ServerModel, find
@@ -82,6 +83,7 @@ FIGURES = (
     "consumer_groups_count",
 )
 
+PAGE = load_page_script("protocol_page")
 EVERY_ANSWER = {
     *(0, 1, 6, 9, 10, 20, 40, 41, 42, 43, 44, 46, 48, 49, 51, 52, 56),
     *(1009, 1012, 1019, 2010, 2013, 2015, 2019, 3007, 3021, 4041, 4042, 4100, 5000, 5004),
@@ -351,6 +353,7 @@ class ServerMachine(RuleBasedStateMachine):
 
     def note_answer(self, request: Any, answer: Answer) -> None:
         told = answer.told
+        assert is_documented(request, told), f"{request}: {told}"
         answered[type(request).__name__, told.channel, told.code] += 1
         # Positions of the metadata never go back, not even over a restart (spec 01, 3.2).
         if told.channel != "eviction" and answer.header.commit:
@@ -383,6 +386,15 @@ def outcome_of(request: Any, answer: Answer) -> Any:
         case Stats():
             return {name: getattr(value, name) for name in FIGURES}
     return value
+
+
+def is_documented(request: Any, told: Told) -> bool:
+    """Whether docs/protocol.md says that a request may be answered so."""
+    if told in (evicted(1), status(40)) or told.channel == "success":
+        return True  # said once for all commands
+    notes = PAGE.notes_of(GENERATION.of(type(request)))
+    where = "evictions" if told.channel == "eviction" else told.channel
+    return told.code in notes.get(where, ())
 
 
 def is_unexpected(event: dict[str, Any]) -> bool:
