@@ -4,7 +4,9 @@ import errno
 import os
 import threading
 from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from windsprite_protocol.batches import (
@@ -27,6 +29,7 @@ KEY = PartitionKey(stream_id=1, topic_id=2, partition_id=3, incarnation=40)
 DIRECTORY = "/log"
 NOW = 1_700_000_000_000_000
 EVERYTHING = 1 << 40
+SECTOR = 512
 
 
 def batch_of(payloads: Iterable[bytes], origin: int = NOW) -> tuple[memoryview, BatchInfo]:
@@ -193,6 +196,7 @@ class MemoryFiles(Files):
     """A file system in memory, with the rules of a real one about what survives.
 
     `crash(power=True)` keeps only what was synced: contents by `sync`, names by `sync_directory`.
+    With `luck`, anything else may have reached the disk as well, in any order, sector by sector.
     `crash_before(n)` lets the process die before its n-th further change.
 
     Attributes:
@@ -223,11 +227,17 @@ class MemoryFiles(Files):
     def is_dead(self) -> bool:
         return self._dies_at is not None and self.changes >= self._dies_at
 
-    def crash(self, *, power: bool) -> None:
+    def crash(self, *, power: bool, luck: Random | None = None) -> None:
         self._dies_at = None
         self.forget_descriptors()
         if power:
-            self._lose(self._root)
+            self._lose(self._root, luck)
+
+    def copy(self) -> "MemoryFiles":
+        """The same files once more, none of them open."""
+        other = type(self)()
+        other._root = deepcopy(self._root)
+        return other
 
     def forget_descriptors(self) -> None:
         self._open.clear()
@@ -424,10 +434,36 @@ class MemoryFiles(Files):
             node = node.entries[name]
         return node
 
-    def _lose(self, directory: _Directory) -> None:
-        directory.entries = dict(directory.durable)
+    def _lose(self, directory: "_Directory", luck: Random | None) -> None:
+        directory.entries = _names_left(directory, luck)
         for node in directory.entries.values():
             if isinstance(node, _File):
-                node.data = bytearray(node.durable)
+                node.data = _content_left(node, luck)
             else:
-                self._lose(node)
+                self._lose(node, luck)
+
+
+def _names_left(directory: _Directory, luck: Random | None) -> "dict[str, _File | _Directory]":
+    durable, current = directory.durable, directory.entries
+    if luck is None or durable == current:
+        return dict(durable)
+    is_renamed = {id(node) for node in durable.values()} & {
+        id(node) for name, node in current.items() if name not in durable
+    }
+    if is_renamed or luck.random() < 0.3:
+        return dict(luck.choice([durable, current]))
+    sources = {name: luck.choice([durable, current]) for name in {**durable, **current}}
+    return {name: source[name] for name, source in sources.items() if name in source}
+
+
+def _content_left(file: _File, luck: Random | None) -> bytearray:
+    durable, current = bytearray(file.durable), file.data
+    if luck is None or durable == current:
+        return durable
+    sizes = sorted([len(durable), len(current)])
+    size = luck.choice([*sizes, luck.randint(*sizes)])
+    left = bytearray(size)
+    for start in range(0, size, SECTOR):
+        source = luck.choice([durable, current])[start : min(start + SECTOR, size)]
+        left[start : start + len(source)] = source
+    return left

@@ -116,7 +116,7 @@ async def produce(
     ledger = world.ledgers[topic, partition]
     while True:
         while len(flight) < window:
-            if topic == "purged" and world.random.random() < 0.01:
+            if topic == "purged" and world.random.random() < 0.03:
                 ledger.purge()
                 flight.append(None)
                 await client.send(*client.encode(PurgeTopic("s", topic)))

@@ -454,7 +454,7 @@ class PartitionLog:
             while at < len(self._segments) and (not parts or size < room):
                 segment = self._segments[at]
                 visible = self._visible_size_of(segment)
-                if segment.base_offset >= end or not visible:
+                if segment.base_offset >= end:
                     break
                 file = segment.file_for_reading()
                 file.pins += 1

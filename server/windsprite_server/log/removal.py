@@ -56,8 +56,9 @@ class Condemned:
                     for path in (segment.index_path, segment.path):
                         with contextlib.suppress(FileNotFoundError):
                             files.unlink(path)
+                    # Else one that is left could stand before one that is gone, as if it were lost.
+                    files.sync_directory(directory)
                     deleted.append(segment)
-                files.sync_directory(directory)
 
             loop = asyncio.get_running_loop()
             try:

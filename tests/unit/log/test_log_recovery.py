@@ -278,6 +278,20 @@ async def test_a_segment_missing_in_the_middle_is_named() -> None:
     await harness.store.close()
 
 
+async def test_a_segment_emptied_by_a_loss_of_power_is_named_to_whoever_reads_it() -> None:
+    harness, _ = await closed_log(20, segment_size=2000)
+    names = [name for name in harness.names() if name.endswith(".log")]
+    content(harness, names[1]).clear()
+    log = harness.open()
+    (damage,) = harness.recovery.damages
+    for start in (damage.first_offset, damage.first_offset + 1, damage.next_offset - 1):
+        result = await fetch(log, start, 1000)
+        assert (result.messages_count, result.damage) == (0, damage)
+    rest = await read(log, damage.next_offset)
+    assert rest == expected(range(damage.next_offset // 3, 20))
+    await harness.store.close()
+
+
 async def test_a_persisted_log_is_synced_before_readers_see_it_again() -> None:
     harness = Harness(options=PartitionOptions(durability=Durability.PERSISTED))
     files = harness.files
