@@ -7,7 +7,7 @@ time is not kept.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from windsprite_server.log.keys import PartitionKey
 from windsprite_server.log.partition import PartitionLog
@@ -18,12 +18,8 @@ Life: TypeAlias = tuple[int, int, int, int]
 """Of a partition: ends when it is purged or deleted."""
 
 
-class Write(NamedTuple):
-    """What is written where and by whom, as `DuplicateWindows` knows it."""
-
-    partition: Life
-    writer: Writer
-    request: int
+Write: TypeAlias = tuple[Life, Writer, int]
+"""What is written where, by whom, and under which number: as `DuplicateWindows` knows it."""
 
 
 def numbered_write(connection: Connection, log: PartitionLog) -> Write | None:
@@ -31,7 +27,7 @@ def numbered_write(connection: Connection, log: PartitionLog) -> Write | None:
     session = connection.session
     if session is None or not session.numbers_writes:
         return None
-    return Write(life_of(log.key), (session.client, session.user_id), connection.request)
+    return life_of(log.key), (session.client, session.user_id), connection.request
 
 
 def life_of(place: PartitionPlace | PartitionKey) -> Life:
