@@ -230,6 +230,8 @@ class ServerMachine(RuleBasedStateMachine):
         self.model = self.one_that_matches(done, undone)
 
     def one_that_matches(self, *models: ServerModel) -> ServerModel:
+        for model in models:
+            model.settle()
         questions = [question for model in models for question in model.everything()]
         deadline = time.monotonic() + SECONDS_TO_SETTLE
         while True:
