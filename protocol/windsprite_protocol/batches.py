@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, starmap
 from math import gcd
 from typing import Final, Literal, NamedTuple
 
@@ -67,7 +67,11 @@ _LENGTHS_OFFSET: Final = 32
 _OFFSET_DELTA_OFFSET: Final = 24
 _OFFSET_DELTA_BYTES: Final = 4
 _CHECKSUM_OFFSET: Final = 40
+_COUNT_OFFSET: Final = 48
+_COUNT_END: Final = 52
 _CHECKSUM_INPUT: Final = struct.Struct("<QQQQQI")
+_SMALL_FRAME: Final = 4096
+"""Bytes up to which copying a frame to hash it costs less than making a view of it."""
 _FEW_FRAMES: Final = 4
 """Below this a walk costs less than proving that all frames have one size."""
 _ITEM_FORMATS: Final[dict[int, Literal["B", "H", "I", "Q"]]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -191,12 +195,12 @@ def read_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
     if len(buffer) - offset < BATCH_HEADER.size:
         message = f"a batch header has {BATCH_HEADER.size} bytes, {len(buffer) - offset} are left"
         raise DecodeError(message)
-    *fields, reserved = BATCH_HEADER.unpack_from(buffer, offset)
-    header = BatchHeader(*fields)
+    fields = BATCH_HEADER.unpack_from(buffer, offset)
+    header = BatchHeader._make(fields[:-1])
     if header.batch_length < BATCH_HEADER.size:
         message = f"a batch of {header.batch_length} bytes is shorter than its header"
         raise DecodeError(message)
-    if reserved != _RESERVED:
+    if fields[-1] != _RESERVED:
         raise DecodeError("a reserved byte of a batch header is not zero")
     return header
 
@@ -282,14 +286,15 @@ def stamp_batch(
     Raises:
         DecodeError: The batch is malformed.
     """
-    header = read_header(buffer)._replace(
-        partition_id=partition_id, base_offset=base_offset, base_timestamp=base_timestamp
-    )
+    view = memoryview(buffer)
     if checksums is None:
-        frames = _frames(memoryview(buffer), header)
+        header = read_header(view)
+        frames = _frames(view, header)
         _, _, checksums = _locate(frames, header.message_count, 0, header.message_count)
-    _STAMP.pack_into(buffer, 0, partition_id, base_offset, base_timestamp)
-    _CHECKSUM.pack_into(buffer, _CHECKSUM_OFFSET, _batch_checksum(header, checksums))
+    _STAMP.pack_into(view, 0, partition_id, base_offset, base_timestamp)
+    # What the checksum covers stands in the header as it is hashed, around the checksum itself.
+    covered = (view[:_CHECKSUM_OFFSET], view[_COUNT_OFFSET:_COUNT_END], checksums)
+    _CHECKSUM.pack_into(view, _CHECKSUM_OFFSET, xxh3_64_intdigest(b"".join(covered)))
 
 
 def slice_batch(buffer: Buffer, first: int, count: int) -> tuple[bytes, memoryview]:
@@ -351,8 +356,9 @@ def _check_batch(view: memoryview, header: BatchHeader) -> tuple[BatchInfo, bool
     """Checks frames and checksums; also tells whether the offset deltas are 0, 1, 2, ..."""
     frames = _frames(view, header)
     count = header.message_count
-    size = _frame_size(frames, count, count)
-    if size:
+    if count == 1 and (lone := _check_lone_frame(frames)) is not None:
+        checksums, deltas = lone
+    elif size := _frame_size(frames, count, count):
         checksums, deltas = _check_equal_frames(frames, size)
     else:
         checksums, deltas = _check_frames(frames, count)
@@ -361,11 +367,33 @@ def _check_batch(view: memoryview, header: BatchHeader) -> tuple[BatchInfo, bool
     return BatchInfo(header, checksums), deltas == _first_deltas(count)
 
 
+def _check_lone_frame(frames: memoryview) -> tuple[bytes, bytes] | None:
+    """Checksum and offset delta of the only frame, if it is sound; what is wrong is not told."""
+    if len(frames) < FRAME_HEADER.size:
+        return None
+    checksum, _, _, _, headers_length, payload_length, reserved = FRAME_HEADER.unpack_from(frames)
+    if (
+        reserved
+        or FRAME_HEADER.size + headers_length + payload_length != len(frames)
+        or xxh3_64_intdigest(frames[_CHECKSUM.size :]) != checksum
+    ):
+        return None
+    start, end = _OFFSET_DELTA_OFFSET, _OFFSET_DELTA_OFFSET + _OFFSET_DELTA_BYTES
+    return frames[: _CHECKSUM.size].tobytes(), frames[start:end].tobytes()
+
+
 def _check_equal_frames(frames: memoryview, size: int) -> tuple[bytes, bytes]:
     """Checksums and offset deltas of frames that are known to have all this size."""
-    starts = range(_CHECKSUM.size, len(frames), size)
-    ends = range(size, len(frames) + 1, size)
-    digests = [xxh3_64_digest(frames[start:end]) for start, end in zip(starts, ends, strict=True)]
+    digests: Iterable[bytes]
+    if size <= _SMALL_FRAME:
+        hashed = f"{_CHECKSUM.size}x{size - _CHECKSUM.size}s"
+        digests = starmap(xxh3_64_digest, struct.iter_unpack(hashed, frames))
+    else:
+        starts = range(_CHECKSUM.size, len(frames), size)
+        ends = range(size, len(frames) + 1, size)
+        digests = [
+            xxh3_64_digest(frames[start:end]) for start, end in zip(starts, ends, strict=True)
+        ]
     checksums = _column(frames, 0, _CHECKSUM.size, size)
     # Digests come as big-endian bytes; turning all of them at once beats a number for each.
     expected = array("Q", checksums)
