@@ -12,10 +12,8 @@ import threading
 import time
 from pathlib import Path
 
-from bench.clients.raw import send_request
+from bench.clients.raw import stored_batch
 from bench.workload import Workload
-
-_CLIENT = bytes(range(16))
 
 
 def sequential_write(folder: Path, workload: Workload, *, fsync: bool) -> float:
@@ -27,7 +25,7 @@ def sequential_write(folder: Path, workload: Workload, *, fsync: bool) -> float:
         fsync: Whether each of them is followed by `fdatasync`.
     """
     batches = [
-        memoryview(send_request("p", 0, payloads, 1, _CLIENT, 1)[-1])
+        stored_batch(payloads)
         for connection in range(workload.connections)
         for payloads in workload.payloads(connection)
     ]

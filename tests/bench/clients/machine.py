@@ -1,20 +1,19 @@
 """The same requests and replies of the same sizes, exchanged with the bare uvloop server."""
 
 import asyncio
-import socket
 import struct
 from collections.abc import Callable
 
 from bench.clients import Consume, Produce
 from bench.clients.link import HEAD_SIZE, Link, connected
 from bench.clients.raw import poll_request, send_request
+from bench.clients.session import Session, dial
 from bench.workload import Workload
 from windsprite_protocol.model.messages import Buffer
 
 CONFIRMATION_SIZE = 256 + 4 + 20
 """Bytes of the answer to a send: header, count, one confirmation."""
 
-_CLIENT = bytes(range(16))
 _VIEW = struct.Struct("<I")
 _VIEW_OFFSET = 52
 
@@ -31,12 +30,13 @@ class MachineClient:
 
     def __init__(self) -> None:
         self._links: list[Link] = []
+        self._sessions: list[Session] = []
 
     async def open(self, address: str, connections: int) -> None:
-        host, _, port = address.rpartition(":")
         for _ in range(connections):
-            sock = socket.create_connection((host, int(port)))
+            sock = dial(address)
             sock.setblocking(False)
+            self._sessions.append(Session(sock, bytes(range(1, 17)), 1))
             self._links.append(await connected(sock, lambda _: None))
 
     async def create(self, place: str, logs: int, *, fsync: bool) -> None:
@@ -51,16 +51,18 @@ class MachineClient:
         *,
         logs: int = 0,
     ) -> Produce:
+        session = self._sessions[connection]
         requests = [
-            asking(send_request(place, connection, batch, number, _CLIENT, 1), CONFIRMATION_SIZE)
+            asking(send_request(place, connection, batch, number, session), CONFIRMATION_SIZE)
             for number, batch in enumerate(batches, start=1)
         ]
         return lambda: self._links[connection].exchange(requests, depth)
 
     def consuming(self, place: str, connection: int, workload: Workload, depth: int) -> Consume:
         size = HEAD_SIZE + workload.batch_bytes
+        session = self._sessions[connection]
         requests = [
-            asking(poll_request(place, connection, number, workload.batch, _CLIENT, 1), size)
+            asking(poll_request(place, connection, number, workload.batch, session), size)
             for number in range(workload.batches)
         ]
 

@@ -1,13 +1,14 @@
 """Requests encoded beforehand, replies that are only counted: what the server can do."""
 
+import asyncio
 import struct
 from collections.abc import Callable
 
 from bench.clients import Consume, Produce
 from bench.clients.link import Link, connected
 from bench.clients.sdk import TOPIC, SdkClient
+from bench.clients.session import Session, log_in
 from bench.workload import Workload
-from support import wire_client
 from windsprite_protocol.batches import NewMessage, build_batch
 from windsprite_protocol.model.identifiers import (
     Consumer,
@@ -26,29 +27,33 @@ _NOBODY = Consumer(ConsumerKind.SINGLE, 0)
 _TIMESTAMP = 1_700_000_000_000_000
 
 
-def send_request(
-    place: str, partition: int, payloads: list[bytes], number: int, client: bytes, session: int
-) -> list[Buffer]:
-    """The frame that sends a batch."""
+def stored_batch(payloads: list[bytes]) -> bytearray:
+    """A batch as it travels and as it is stored."""
     messages = [
         NewMessage(payload, (index + 1).to_bytes(16, "little"), _TIMESTAMP)
         for index, payload in enumerate(payloads)
     ]
-    request = SendMessages(
-        place, TOPIC, ToPartition(partition), len(messages), build_batch(messages)
-    )
+    return build_batch(messages)
+
+
+def send_request(
+    place: str, partition: int, payloads: list[bytes], number: int, session: Session
+) -> list[Buffer]:
+    """The frame that sends a batch."""
+    batch = stored_batch(payloads)
+    request = SendMessages(place, TOPIC, ToPartition(partition), len(payloads), batch)
     return encode_request(
         GENERATION.of(SendMessages),
         request,
-        client=client,
-        session=session,
+        client=session.client,
+        session=session.number,
         request=number,
         checksum=False,
     )
 
 
 def poll_request(
-    place: str, partition: int, offset: int, count: int, client: bytes, session: int
+    place: str, partition: int, offset: int, count: int, session: Session
 ) -> list[Buffer]:
     """The frame that polls messages from an offset on."""
     request = PollMessages(
@@ -63,8 +68,8 @@ def poll_request(
     return encode_request(
         GENERATION.of(PollMessages),
         request,
-        client=client,
-        session=session,
+        client=session.client,
+        session=session.number,
         request=1,
         checksum=False,
     )
@@ -76,17 +81,16 @@ class RawClient:
     def __init__(self) -> None:
         self._sdk = SdkClient()
         self._links: list[Link] = []
-        self._sessions: list[tuple[bytes, int]] = []
+        self._sessions: list[Session] = []
         self._counted = 0
 
     async def open(self, address: str, connections: int) -> None:
         await self._sdk.open(address, 1)
-        host, _, port = address.rpartition(":")
         for _ in range(connections):
-            client = await wire_client.WireClient(host, int(port)).__aenter__()
-            await client.login()
-            self._sessions.append((client.client, client.session))
-            self._links.append(await connected(client.sock, self._check))
+            session = await asyncio.to_thread(log_in, address)
+            session.sock.setblocking(False)
+            self._sessions.append(session)
+            self._links.append(await connected(session.sock, self._check))
 
     async def create(self, place: str, logs: int, *, fsync: bool) -> None:
         await self._sdk.create(place, logs, fsync=fsync)
@@ -106,7 +110,7 @@ class RawClient:
                 number % logs if logs else connection,
                 batch,
                 number,
-                *self._sessions[connection],
+                self._sessions[connection],
             )
             for number, batch in enumerate(batches, start=1)
         ]
@@ -123,7 +127,7 @@ class RawClient:
                 connection,
                 number * workload.batch,
                 workload.batch,
-                *self._sessions[connection],
+                self._sessions[connection],
             )
             for number in range(workload.batches)
         ]

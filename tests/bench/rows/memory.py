@@ -3,16 +3,15 @@
 import asyncio
 import socket
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import clients
+from bench.clients.session import dial, log_in
 from bench.contenders import NATS, OURS, REDIS, Contender, running
 from bench.processes import System, private_bytes
 from bench.rows import Run
-from support import wire_client
 
 _CONNECTIONS = 500
 _PARTITIONS = 1000
@@ -37,12 +36,11 @@ class Memory:
 
     def _connections(self, run: Run, contender: Contender, system: System) -> None:
         opening = {"raw": _log_in, "nats": _greet_nats, "redis": _greet_redis}[contender.client]
-        host, _, port = system.address.rpartition(":")
         with ExitStack() as stack:
-            stack.enter_context(opening(host, int(port)))
+            stack.enter_context(opening(system.address))
             before = _settled(system.pid)
             for _ in range(_CONNECTIONS):
-                stack.enter_context(opening(host, int(port)))
+                stack.enter_context(opening(system.address))
             cost = (_settled(system.pid) - before) / _CONNECTIONS
         self._add(run, cost, "memory of an idle connection", contender)
 
@@ -72,28 +70,20 @@ class Memory:
         run.results.add(cost, row=self.name, title=title, contender=contender.title, unit="bytes")
 
 
-Opening = Callable[[str, int], socket.socket]
+def _log_in(address: str) -> socket.socket:
+    return log_in(address).sock
 
 
-def _log_in(host: str, port: int) -> socket.socket:
-    async def log_in() -> socket.socket:
-        client = await wire_client.WireClient(host, port).__aenter__()
-        await client.login()
-        return client.sock
-
-    return asyncio.run(log_in())
-
-
-def _greet_nats(host: str, port: int) -> socket.socket:
-    sock = socket.create_connection((host, port))
+def _greet_nats(address: str) -> socket.socket:
+    sock = dial(address)
     sock.recv(4096)
     sock.sendall(b'CONNECT {"verbose":false}\r\nPING\r\n')
     sock.recv(64)
     return sock
 
 
-def _greet_redis(host: str, port: int) -> socket.socket:
-    sock = socket.create_connection((host, port))
+def _greet_redis(address: str) -> socket.socket:
+    sock = dial(address)
     sock.sendall(b"PING\r\n")
     sock.recv(64)
     return sock

@@ -12,16 +12,18 @@ from statistics import median
 
 from bench.clients.machine import CONFIRMATION_SIZE, asking
 from bench.clients.raw import poll_request, send_request
+from bench.clients.session import dial, log_in
 from bench.contenders import ALL, IGGY, LOOPBACK, NATS, OURS, REDIS, SDK, load, run_module, running
 from bench.rows import Run, turned
 from bench.workload import Workload
-from support import frames, wire_client
 from windsprite_protocol.model.messages import Buffer
+from windsprite_protocol.model.system import Ping
+from windsprite_protocol.v0_11.calling import encode_request
 from windsprite_protocol.v0_11.frames import HEADER_SIZE, unpack_reply
+from windsprite_protocol.v0_11.table import GENERATION
 
 _SIZE = 1024
 _BLOCK = 200
-_PING = 1
 _POLLED_SIZE = HEADER_SIZE + 16 + 256 + 48 + _SIZE
 """Bytes of the answer to a poll that finds one message."""
 
@@ -112,20 +114,12 @@ class _Blocking:
         return median(times) / 1000
 
 
-async def _prepare(address: str) -> wire_client.WireClient:
-    host, _, port = address.rpartition(":")
-    client = await wire_client.WireClient(host, int(port)).__aenter__()
-    await client.login()
-    return client
-
-
 def _main(address: str, bare: str, blocks: str) -> dict[str, tuple[list[float], list[float]]]:
-    client = asyncio.run(_prepare(address))
+    session = log_in(address)
     place = "round-trips"
     asyncio.run(_create(address, place))
-    ours = _Blocking(client.sock)
-    host, _, port = bare.rpartition(":")
-    echo = _Blocking(socket.create_connection((host, int(port))))
+    ours = _Blocking(session.sock)
+    echo = _Blocking(dial(bare))
     payload = bytes(_SIZE)
     number = 0
 
@@ -134,16 +128,23 @@ def _main(address: str, bare: str, blocks: str) -> dict[str, tuple[list[float], 
         number += _BLOCK
         first = number - _BLOCK + 1
         return [
-            send_request(place, 0, [payload], first + index, client.client, client.session)
-            for index in range(_BLOCK)
+            send_request(place, 0, [payload], first + index, session) for index in range(_BLOCK)
         ]
 
     def polls() -> list[list[Buffer]]:
-        request = poll_request(place, 0, 0, 1, client.client, client.session)
+        request = poll_request(place, 0, 0, 1, session)
         return [request] * _BLOCK
 
     def pings() -> list[list[Buffer]]:
-        return [[frames.frame(client=client.client, code=_PING)]] * _BLOCK
+        request = encode_request(
+            GENERATION.of(Ping),
+            Ping(),
+            client=session.client,
+            session=session.number,
+            request=1,
+            checksum=False,
+        )
+        return [request] * _BLOCK
 
     found: dict[str, tuple[list[float], list[float]]] = {}
     for _ in range(int(blocks)):
