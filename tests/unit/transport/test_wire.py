@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -14,14 +15,17 @@ from support.command_examples import EXAMPLES, Example
 from support.frames import CLIENT, frame
 from support.metadata import Machine
 from support.wire_client import Answer as Received
-from support.wire_client import Told, evicted, status, success
+from support.wire_client import Told, evicted, result, status, success
 from windsprite_protocol.errors import DecodeError, ErrorCode
+from windsprite_protocol.model.outcomes import Rejected
 from windsprite_protocol.model.permissions import GlobalPermissions, Permissions
 from windsprite_protocol.model.sessions import EvictionReason, Logout
+from windsprite_protocol.model.streams import CreateStream
 from windsprite_protocol.model.system import GetClient, Ping, TransportKind
 from windsprite_protocol.v0_11.decoder import FrameDecoder
 from windsprite_protocol.v0_11.table import GENERATION
 from windsprite_server.core.log_setup import make_logger
+from windsprite_server.handlers.answers import UnsuccessfulError
 from windsprite_server.handlers.dispatcher import Dispatcher
 from windsprite_server.handlers.table import HANDLERS
 from windsprite_server.session import Connection, Sessions
@@ -206,3 +210,127 @@ def test_a_request_may_end_the_session_of_the_one_behind_it(served: Served) -> N
     assert served.told(connection, sent(39, b"")) == success()
     assert served.told(connection, sent(20, b"")) == status(ErrorCode.UNAUTHENTICATED)
     assert served.told(connection, sent(39, b"")) == success()
+
+
+# --- Changes of metadata (spec 01, 6.5) ---------------------------------------------------------
+
+
+def change(number: int = 1) -> bytes:
+    """Creates a stream."""
+    return frame(b"\x01s", operation=128, code=0, session=1, request=number)
+
+
+def counted(served: Served) -> list[str]:
+    """Counts how often a stream is created."""
+    created: list[str] = []
+
+    async def create(_services: Any, _connection: Connection, request: CreateStream) -> Any:
+        created.append(request.name)
+        raise UnsuccessfulError(Rejected(ErrorCode.STREAM_NAME_ALREADY_EXISTS))
+
+    served.table[CreateStream] = create
+    return created
+
+
+@pytest.mark.parametrize("age", [1, -1], ids=["older", "newer"])
+def test_a_session_of_another_number_than_the_table_knows_is_over(served: Served, age: int) -> None:
+    created = counted(served)
+    connection = served.connect()
+    assert connection.session is not None
+    connection.session.number -= age
+    too_low = evicted(EvictionReason.SESSION_TOO_LOW)
+    assert served.told(connection, change()) == too_low
+    assert created == []
+    connection.session.number += age
+    assert served.told(connection, change()) == result(1012)
+
+
+def test_a_change_that_fails_in_an_unforeseen_way_may_come_again(served: Served) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError("what now")
+
+    served.table[CreateStream] = fail
+    connection = served.connect()
+    for _ in range(2):
+        assert served.told(connection, change()) == status(ErrorCode.ERROR)
+    assert len(served.events) == 2
+    created = counted(served)
+    for _ in range(2):
+        assert served.told(connection, change()) == result(1012)
+    assert created == ["s"]
+
+
+def test_a_change_whose_reply_cannot_be_made_was_made_all_the_same(served: Served) -> None:
+    made: list[int] = []
+
+    async def create(*_: object) -> object:
+        made.append(1)
+        return object()  # its codec does not know this
+
+    served.table[CreateStream] = create
+    connection = served.connect()
+    for _ in range(2):
+        assert served.told(connection, change()) == status(ErrorCode.ERROR)
+    assert made == [1]
+
+
+def test_a_change_that_is_called_off_may_come_again(served: Served) -> None:
+    async def wait(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    served.table[CreateStream] = wait
+    connection = served.connect()
+
+    async def call_off() -> None:
+        (received,) = FrameDecoder().feed(change())
+        answer = served.wire.serve(connection, received)
+        assert not isinstance(answer, Answer)
+        task = asyncio.ensure_future(answer)
+        await asyncio.sleep(0)
+        busy = served.wire.serve(connection, received)
+        assert isinstance(busy, Answer)
+        (told,) = map(Received, FrameDecoder().feed(b"".join(busy.parts)))
+        assert told.told == result(ErrorCode.TRANSIENT_NOT_COMMITTED)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(call_off())
+    created = counted(served)
+    assert served.told(connection, change()) == result(1012)
+    assert created == ["s"]
+
+
+def test_clients_are_heard_with_every_request_and_while_they_wait(served: Served) -> None:
+    connection = served.connect()
+    asyncio.run(served.clock.advance(5))
+    served.told(connection, frame())
+    assert connection.heard_at == 5
+    asyncio.run(served.clock.advance(1))
+    served.told(connection, frame(operation=64, session=1))
+    assert connection.heard_at == 6
+    asyncio.run(served.clock.advance(1))
+    (of_a_replica,) = FrameDecoder().feed(frame(kind=1))
+    served.wire.serve(connection, of_a_replica)
+    assert connection.heard_at == 6, "replicas speak to nobody here"
+
+    async def look(_services: Any, waiting: Connection, _request: Any) -> None:
+        await asyncio.sleep(0)
+        assert waiting.heard_at == inf
+
+    served.table[CreateStream] = look
+    served.told(connection, change(7))
+    assert connection.heard_at == 7
+    assert connection.request == 7
+
+
+def test_an_eviction_is_pushed_as_a_frame(served: Served) -> None:
+    connection = served.connect()
+    session = connection.session
+    assert session is not None
+    connection.tell_evicted(session, EvictionReason.STALE_CLIENT)
+    (pushed,) = served.pushed
+    assert pushed.size == 256
+    (told,) = map(Received, FrameDecoder().feed(b"".join(pushed.parts)))
+    assert told.told == evicted(EvictionReason.STALE_CLIENT)
+    assert told.eviction.client == session.client
