@@ -68,6 +68,16 @@ def test_any_bytes_are_read_alike(kind, data, before: int) -> None:
     assert unpack(pack(header)) == header
 
 
+@given(data=st.data())
+def test_header_of_a_success_is_written_like_any_reply(data) -> None:
+    fields = fields_of(frames.REPLY_HEADER)
+    own = ("cluster", "size", "request_checksum", "client", "timestamp", "request", "operation")
+    values = {name: data.draw(values_of(fields[name]), name) for name in own}
+    position = data.draw(values_of(fields["commit"]), "position")
+    header = frames.ReplyHeader(op=position, commit=position, **values)
+    assert frames.pack_success(position=position, **values) == frames.pack_reply(header)
+
+
 @given(st.tuples(*[st.integers(0, 1023)] * 3), st.tuples(*[st.integers(0, 1023)] * 3))
 def test_packed_versions_are_ordered_as_versions(one, other) -> None:
     packed_one, packed_other = frames.pack_version(*one), frames.pack_version(*other)

@@ -178,6 +178,7 @@ EVICTION_HEADER: Final = _header(
 _REQUEST: Final = struct_twin(REQUEST_HEADER)
 _REPLY: Final = struct_twin(REPLY_HEADER)
 _EVICTION: Final = struct_twin(EVICTION_HEADER)
+_KIND_OF_REPLY: Final = int(FrameKind.REPLY)
 
 # --- Values ----------------------------------------------------------------------------------
 
@@ -318,6 +319,41 @@ def pack_reply(header: ReplyHeader) -> bytes:
     """
     try:
         return _REPLY.pack(*header)
+    except struct.error as error:
+        raise EncodeError(str(error)) from error
+
+
+def pack_success(
+    *,
+    cluster: bytes,
+    size: int,
+    request_checksum: bytes,
+    client: bytes,
+    position: int,
+    timestamp: int,
+    request: int,
+    operation: int,
+) -> bytes:
+    """What `pack_reply` makes of a header with these fields, without the header.
+
+    Args:
+        cluster: As in `ReplyHeader`.
+        size: As there.
+        request_checksum: As there.
+        client: As there.
+        position: Both `op` and `commit`.
+        timestamp: As there.
+        request: As there.
+        operation: As there.
+
+    Raises:
+        EncodeError: A number does not fit its field.
+    """
+    try:
+        return _REPLY.pack(
+            NOBODY, NOBODY, cluster, size, 0, 0, _KIND_OF_REPLY, 0,
+            request_checksum, NOBODY, client, position, position, timestamp, request, operation, 0,
+        )  # fmt: skip
     except struct.error as error:
         raise EncodeError(str(error)) from error
 

@@ -50,6 +50,7 @@ from windsprite_protocol.v0_11.frames import (
     is_metadata,
     pack_eviction,
     pack_reply,
+    pack_success,
     unpack_request,
 )
 from windsprite_protocol.v0_11.layouts.sessions import decode_login_shapes
@@ -251,18 +252,15 @@ def encode_outcome(
     if size > max_frame_size:
         message = f"a reply of {size} bytes; clients take {max_frame_size}"
         raise EncodeError(message)
-    head = pack_reply(
-        ReplyHeader(
-            cluster=cluster_id,
-            size=size,
-            request_checksum=header.request_checksum,
-            client=header.client,
-            op=commit,
-            commit=commit,
-            timestamp=0 if isinstance(outcome, NotNow) else timestamp,
-            request=header.request,
-            operation=stamp,
-        )
+    head = pack_success(
+        cluster=cluster_id,
+        size=size,
+        request_checksum=header.request_checksum,
+        client=header.client,
+        position=commit,
+        timestamp=0 if isinstance(outcome, NotNow) else timestamp,
+        request=header.request,
+        operation=stamp,
     )
     if body_size <= _JOINED_SIZE:
         return [b"".join((head, section, *body))]
