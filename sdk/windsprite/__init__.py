@@ -9,161 +9,29 @@ async with windsprite.connect("iggy://iggy:iggy@127.0.0.1:8090") as client:
     batch = await client.poll("orders", "events", start=windsprite.From.first(), count=100)
 """
 
-from windsprite.address import (
-    DEFAULT_CONNECTION_STRING,
-    Address,
-    Credentials,
-    Endpoint,
-    Options,
-    Password,
-    RetryMode,
-    Token,
-)
-from windsprite.client import Client
-from windsprite.commands.system import (
-    OptionScopeName,
-    SnapshotCompressionName,
-    SnapshotSection,
-)
-from windsprite.commands.topics import CompressionName
-from windsprite.connecting import Connecting, connect
-from windsprite.errors import (
-    AlreadyExists,
-    AuthenticationError,
-    ClientClosed,
-    ConnectionFailed,
-    ConnectionLost,
-    IncompatibleServer,
-    InvalidConnectionString,
-    InvalidRequest,
-    LimitReached,
-    NotFound,
-    OutcomeUnknown,
-    PartitionNotOwned,
-    PermissionDenied,
-    ProtocolViolation,
-    RequestTimedOut,
-    ServerError,
-    Unavailable,
-    Unsupported,
-    WindspriteError,
-)
-from windsprite.messages import Batch, From, Headers, Message, ReceivedMessage
-from windsprite.topic_options import Durability, Duration, Size
-from windsprite_protocol.errors import ErrorCode
-from windsprite_protocol.model.cluster import (
-    ClusterMetadata,
-    ClusterNode,
-    NodeIdentity,
-    NodeRole,
-    NodeStatus,
-)
-from windsprite_protocol.model.groups import (
-    ConsumerGroup,
-    ConsumerGroupDetails,
-    GroupAssignment,
-    GroupMember,
-)
-from windsprite_protocol.model.identifiers import Consumer, ConsumerKind, Identifier
-from windsprite_protocol.model.messages import Confirmation
-from windsprite_protocol.model.offsets import ConsumerOffset
-from windsprite_protocol.model.permissions import (
-    GlobalPermissions,
-    Permissions,
-    StreamPermissions,
-    TopicPermissions,
-)
-from windsprite_protocol.model.streams import Stream, StreamDetails
-from windsprite_protocol.model.system import (
-    ClientDetails,
-    ClientInfo,
-    GroupMembership,
-    OptionSpec,
-    Stats,
-)
-from windsprite_protocol.model.tokens import TokenInfo
-from windsprite_protocol.model.topics import Compression, Partition, Topic, TopicDetails
-from windsprite_protocol.model.typed_values import PythonValue, TypedValue, ValueKind
-from windsprite_protocol.model.users import User, UserDetails, UserStatus
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DEFAULT_CONNECTION_STRING",
-    "Address",
-    "AlreadyExists",
-    "AuthenticationError",
-    "Batch",
-    "Client",
-    "ClientClosed",
-    "ClientDetails",
-    "ClientInfo",
-    "ClusterMetadata",
-    "ClusterNode",
-    "Compression",
-    "CompressionName",
-    "Confirmation",
-    "Connecting",
-    "ConnectionFailed",
-    "ConnectionLost",
-    "Consumer",
-    "ConsumerGroup",
-    "ConsumerGroupDetails",
-    "ConsumerKind",
-    "ConsumerOffset",
-    "Credentials",
-    "Durability",
-    "Duration",
-    "Endpoint",
-    "ErrorCode",
-    "From",
-    "GlobalPermissions",
-    "GroupAssignment",
-    "GroupMember",
-    "GroupMembership",
-    "Headers",
-    "Identifier",
-    "IncompatibleServer",
-    "InvalidConnectionString",
-    "InvalidRequest",
-    "LimitReached",
-    "Message",
-    "NodeIdentity",
-    "NodeRole",
-    "NodeStatus",
-    "NotFound",
-    "OptionScopeName",
-    "OptionSpec",
-    "Options",
-    "OutcomeUnknown",
-    "Partition",
-    "PartitionNotOwned",
-    "Password",
-    "PermissionDenied",
-    "Permissions",
-    "ProtocolViolation",
-    "PythonValue",
-    "ReceivedMessage",
-    "RequestTimedOut",
-    "RetryMode",
-    "ServerError",
-    "Size",
-    "SnapshotCompressionName",
-    "SnapshotSection",
-    "Stats",
-    "Stream",
-    "StreamDetails",
-    "StreamPermissions",
-    "Token",
-    "TokenInfo",
-    "Topic",
-    "TopicDetails",
-    "TopicPermissions",
-    "TypedValue",
-    "Unavailable",
-    "Unsupported",
-    "User",
-    "UserDetails",
-    "UserStatus",
-    "ValueKind",
-    "WindspriteError",
-    "connect",
-]
+if TYPE_CHECKING:
+    from windsprite.public import *  # noqa: F403 - its __all__ says which names
+else:
+    # What only looks at the package, as `windsprite --help` does, does not wait for all of it:
+    # that is loaded when a program uses any of it for the first time (PEP 562).
+
+    def _load() -> None:
+        if "__all__" not in globals():
+            public = import_module("windsprite.public")
+            globals().update({name: getattr(public, name) for name in public.__all__})
+            globals()["__all__"] = public.__all__
+
+    def __getattr__(name: str) -> object:
+        _load()
+        try:
+            return globals()[name]
+        except KeyError:
+            message = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(message, name=name) from None
+
+    def __dir__() -> list[str]:
+        _load()
+        return sorted(globals())

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -67,13 +67,16 @@ class CommandLine:
 
 
 def start_program(
-    server: str, *arguments: str, stdin: int = subprocess.DEVNULL
+    server: str,
+    *arguments: str,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> subprocess.Popen[bytes]:
-    """Start `windsprite` with pipes for its output."""
+    """Start `windsprite` with pipes for its output, unless that goes elsewhere."""
     return subprocess.Popen(
         program(*arguments),
         stdin=stdin,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         env=os.environ | {"WINDSPRITE_SERVER": server},
     )

@@ -43,14 +43,15 @@ def segments(cli: CommandLine, stream: str) -> int:
 
 
 def test_the_options_of_topics(cli: CommandLine) -> None:
-    options = cli.ok("topic", "options", "--output", "json").json
+    options = cli.ok("options", "--output", "json").json
     assert len(options) == 9
     by_key = {option["key"]: option for option in options}
     assert by_key["segment_size"]["default"] == 1 << 30
     assert by_key["durability"]["default"] == "replicated"
     assert by_key["preallocate_segments"]["default"] is False
     assert all(option["description"] for option in options)
-    text = cli.ok("topic", "options").text
+    assert cli.ok("options", "user", "--output", "json").json == []
+    text = cli.ok("options").text
     assert "segment_size\t1073741824\t" in text or "segment_size\t1.0 GiB\t" in text
 
 

@@ -2,38 +2,86 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Annotated, Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from windsprite import DEFAULT_CONNECTION_STRING, Address, InvalidConnectionString, WindspriteError
-from windsprite.cli import polling, sending, streams, system, tokens, topics, users
-from windsprite.cli.context import CommandError, Context, OutputFormat, UsageError
+import windsprite
+from windsprite.cli.conversion import flag
+from windsprite.cli.errors import CommandError, UsageError
 from windsprite.cli.exit_codes import ExitCode
-from windsprite.cli.parameters import flag
-from windsprite.environment import SystemEnvironment
+from windsprite.cli.output import OutputFormat
 
 _SERVER_VARIABLE: Final = "WINDSPRITE_SERVER"
+
+_COMMANDS: Final = (
+    ("ping", "system:ping", "See that a server answers, without logging in."),
+    ("send", "sending:send", "Send one message for each line of a file or of the standard input."),
+    ("poll", "polling:poll", "Read messages and write them to the standard output."),
+    ("stream", "streams:application", "List, make, change and delete streams."),
+    ("topic", "topics:application", "List, make, change and delete the topics of a stream."),
+    ("group", "groups:application", "List, make and delete the consumer groups of a topic."),
+    (
+        "offset",
+        "offsets:application",
+        "Show, change and forget how far consumers and consumer groups are.",
+    ),
+    ("user", "users:application", "List, make, change and delete users, and say what they may do."),
+    (
+        "token",
+        "tokens:application",
+        "List, make and delete your own personal access tokens, which programs log in with.",
+    ),
+    ("client", "clients:application", "Show who is connected."),
+    (
+        "cluster",
+        "system:cluster",
+        "Show the cluster: its name and id, its nodes, who leads it and since which epoch.",
+    ),
+    ("me", "system:me", "Show how the server sees this client: number, user, address."),
+    (
+        "stats",
+        "system:stats",
+        "Show the figures of the server: load, memory, disk, and how much it holds.",
+    ),
+    (
+        "options",
+        "system:options",
+        "List the options that new topics (or streams, or users) may have, and their defaults.",
+    ),
+    (
+        "snapshot",
+        "system:snapshot",
+        "Save a ZIP archive that describes the state of the server, for whoever helps with it.",
+    ),
+)
+"""Name, place below this package and one line of help of each command; what is listed here is
+loaded when it is used, and not before: most commands need the SDK, and `--help` should not."""
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("windsprite")
 
 
 application = App(
     name="windsprite",
-    help="""Talk to a Windsprite or Iggy server: streams, topics, messages, users.
+    help="""Talk to a Windsprite or Iggy server: streams, topics, messages, groups, users.
 
 Try these:
 
     windsprite ping
     echo hello | windsprite send greetings all --create
     windsprite poll greetings all --from first --all --raw
+    windsprite poll greetings all --group readers --follow
     windsprite --server iggy://ada:secret@10.0.0.1,10.0.0.2:8090 cluster
     windsprite topic list greetings --output json
 """,
@@ -41,22 +89,14 @@ Try these:
     "130 interrupted by Ctrl-C. A reader that closes the pipe, such as head, ends a command "
     "with 0.",
     help_format="plaintext",
-    version=lambda: version("windsprite"),
+    version=_version,
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
 application.meta.group_parameters = Group("Global options", sort_key=1)
-application.command(system.ping, sort_key=0)
-application.command(sending.send, sort_key=1)
-application.command(polling.poll, sort_key=2)
-application.command(streams.application)
-application.command(topics.application)
-application.command(system.cluster, sort_key=5)
-application.command(system.me, sort_key=6)
-application.command(system.stats, sort_key=7)
-application.command(system.snapshot, sort_key=20)
-application.command(users.application)
-application.command(tokens.application)
+_NAMES: Final = frozenset(name for name, _, _ in _COMMANDS)
+for _order, (_name, _place, _line) in enumerate(_COMMANDS):
+    application.command(f"{__package__}.{_place}", name=_name, help=_line, sort_key=_order)
 
 
 @application.meta.default
@@ -81,8 +121,11 @@ def launch(
     _set_up_log(debug=debug)
     try:
         if "context" in ignored:
-            address = Address.parse(server or DEFAULT_CONNECTION_STRING)
-            bound.arguments["context"] = Context(address, output, SystemEnvironment())
+            import asyncio
+
+            from windsprite.cli.context import make_context
+
+            bound.arguments["context"] = make_context(server, output)
             asyncio.run(command(*bound.args, **bound.kwargs))
         else:
             command(*bound.args, **bound.kwargs)
@@ -102,6 +145,9 @@ def run(arguments: Sequence[str] | None) -> ExitCode:
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
     """
+    if arguments is None:
+        arguments = sys.argv[1:]
+    _load_help(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
         # A name that the terminal cannot show is no reason to fail.
         sys.stdout.reconfigure(errors="replace")
@@ -112,10 +158,17 @@ def run(arguments: Sequence[str] | None) -> ExitCode:
     return code if isinstance(code, ExitCode) else ExitCode.OK
 
 
+def _load_help(arguments: Sequence[str]) -> None:
+    """Let the help of a command be its own, rather than the line with which it is listed."""
+    name = next((word for word in arguments if word in _NAMES), None)
+    if name is not None and (command := application[name]).default_command is not None:
+        command.help = None
+
+
 def _complain(error: Exception) -> ExitCode:
     """Tell what went wrong; returns the exit code for it."""
     match error:
-        case CommandError() | WindspriteError():
+        case CommandError() | windsprite.WindspriteError():
             sentence, hint = error.sentence, error.hint
         case _:
             sentence = f"unexpected: {type(error).__name__}: {error}"
@@ -123,7 +176,7 @@ def _complain(error: Exception) -> ExitCode:
     sys.stderr.write(f"windsprite: {sentence}\n")
     if hint:
         sys.stderr.write(f"  hint: {hint}\n")
-    is_usage = isinstance(error, UsageError | InvalidConnectionString)
+    is_usage = isinstance(error, UsageError | windsprite.InvalidConnectionString)
     return ExitCode.USAGE if is_usage else ExitCode.FAILED
 
 

@@ -85,7 +85,7 @@ def parse_start(text: str) -> Start:
         case (("first" | "last" | "next"), False):
             return Start(StartKind(kind))
         case "offset", True:
-            return Start(StartKind.OFFSET, _parse_offset(value))
+            return Start(StartKind.OFFSET, parse_offset(value))
         case "time", True:
             return Start(StartKind.TIME, parse_time(value))
     message = f"{text!r} is none of first, last, next, offset:N and time:T"
@@ -116,6 +116,18 @@ def parse_time(text: str) -> int:
         raise ValueError(message) from None
 
 
+def parse_offset(text: str) -> int:
+    """An offset.
+
+    Raises:
+        ValueError: It is no number, or a negative or too large one.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= _MAX_U64):
+        message = f"{text!r} is not an offset: a number from 0 to 2^64-1"
+        raise ValueError(message)
+    return int(text)
+
+
 def parse_key(text: str) -> bytes:
     """The bytes of a key, just as they were given to the process.
 
@@ -143,13 +155,6 @@ def parse_segment_size(text: str) -> int:
         )
         raise ValueError(message)
     return size
-
-
-def _parse_offset(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= _MAX_U64):
-        message = f"{text!r} is not an offset: a number from 0 to 2^64-1"
-        raise ValueError(message)
-    return int(text)
 
 
 def _parse_epoch(text: str) -> int:

@@ -7,7 +7,7 @@ import os
 import threading
 from typing import Final
 
-from windsprite.cli.context import CommandError
+from windsprite.cli.errors import CommandError
 
 _AHEAD: Final = 2
 """Blocks that wait to be taken at most; the thread holds one more."""

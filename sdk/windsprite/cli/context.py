@@ -6,31 +6,11 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
-from windsprite import Address, Client, connect
-from windsprite.cli.output import View, dump_json, plain, print_tables
-from windsprite.environment import Environment
-
-OutputFormat: TypeAlias = Literal["table", "json"]
-
-
-class CommandError(Exception):
-    """A command cannot go on; what the person who typed it is told.
-
-    Attributes:
-        sentence: What happened.
-        hint: What to do about it; empty where that is plain.
-    """
-
-    def __init__(self, sentence: str, hint: str = "") -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.hint = hint
-
-
-class UsageError(CommandError):
-    """The command line makes no sense."""
+from windsprite import DEFAULT_CONNECTION_STRING, Address, Client, connect
+from windsprite.cli.errors import UsageError
+from windsprite.cli.output import OutputFormat, View, dump_json, plain, print_tables
+from windsprite.environment import Environment, SystemEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +87,19 @@ class Context:
                 "the connection string has no credentials",
                 "write iggy://USER:PASSWORD@HOST[:PORT] or iggy://TOKEN@HOST[:PORT]",
             )
+
+
+def make_context(server: str | None, output: OutputFormat) -> Context:
+    """The context of a real command.
+
+    Args:
+        server: A connection string, if one was given.
+        output: The form of results.
+
+    Raises:
+        InvalidConnectionString: It cannot be understood.
+    """
+    return Context(Address.parse(server or DEFAULT_CONNECTION_STRING), output, SystemEnvironment())
 
 
 def _once(address: Address) -> Address:

@@ -8,13 +8,15 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
+
+OutputFormat: TypeAlias = Literal["table", "json"]
 
 _SIZE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from windsprite.cli.blocks import unreadable
-from windsprite.cli.context import UsageError
+from windsprite.cli.errors import UsageError
 
 _STANDARD_INPUT: Final = Path("-")
 _LONGEST_LINE: Final = 4096

@@ -16,10 +16,11 @@ from cyclopts.validators import Number
 from windsprite import AlreadyExists, Client, Identifier, NotFound
 from windsprite.cli.arguments import parse_key
 from windsprite.cli.blocks import BlockReader, unreadable
-from windsprite.cli.context import CommandError, UsageError
+from windsprite.cli.conversion import converter, flag
+from windsprite.cli.errors import CommandError, UsageError
 from windsprite.cli.lines import Batcher, LineSplitter, LineTooLongError
 from windsprite.cli.output import dump_json
-from windsprite.cli.parameters import CommandContext, StreamName, TopicName, converter, flag
+from windsprite.cli.parameters import CommandContext, StreamName, TopicName
 from windsprite.cli.progress import Meter
 from windsprite.cli.topics import Partitions
 from windsprite_protocol.batches import MAX_PAYLOAD_BYTES

@@ -8,7 +8,7 @@ from windsprite import Identifier, NotFound, StreamDetails
 from windsprite.cli.parameters import CommandContext, NewName, StreamName
 from windsprite.cli.views import show_stream, show_streams
 
-application = App(name="stream", help="List, make, change and delete streams.", sort_key=3)
+application = App(name="stream")
 
 
 @application.command(name="list", sort_key=0)

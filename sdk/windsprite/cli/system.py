@@ -1,4 +1,4 @@
-"""ping, cluster, me, stats, snapshot."""
+"""ping, cluster, me, stats, options, snapshot."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from windsprite.cli.context import CommandError
+from windsprite import OptionScopeName
+from windsprite.cli.errors import CommandError
 from windsprite.cli.output import Facts, View, human_size
 from windsprite.cli.parameters import CommandContext
-from windsprite.cli.views import show_client, show_cluster, show_stats
+from windsprite.cli.views import show_client, show_cluster, show_option_specs, show_stats
 
 
 async def ping(*, context: CommandContext) -> None:
@@ -43,6 +44,18 @@ async def stats(*, context: CommandContext) -> None:
     async with context.client() as client:
         figures = await client.stats()
     context.show(show_stats(figures))
+
+
+async def options(
+    scope: Annotated[OptionScopeName, Parameter(name="SCOPE", help="Of what.")] = "topic",
+    /,
+    *,
+    context: CommandContext,
+) -> None:
+    """List the options that new topics (or streams, or users) may have, and their defaults."""
+    async with context.client() as client:
+        specs = await client.describe_options(scope)
+    context.show(show_option_specs(specs))
 
 
 async def snapshot(

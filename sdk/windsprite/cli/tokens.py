@@ -7,15 +7,12 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import App, Parameter
 
-from windsprite.cli.parameters import CommandContext, checked, flag
+from windsprite.cli.conversion import checked, flag
+from windsprite.cli.parameters import CommandContext
 from windsprite.cli.views import show_new_token, show_tokens
 from windsprite_protocol.text_forms import parse_expiry
 
-application = App(
-    name="token",
-    help="List, make and delete your own personal access tokens, which programs log in with.",
-    sort_key=9,
-)
+application = App(name="token")
 
 TokenName: TypeAlias = Annotated[str, Parameter(name="NAME", help="1 to 255 bytes, as it is.")]
 

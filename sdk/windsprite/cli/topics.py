@@ -1,4 +1,4 @@
-"""topic list, get, options, create, update, trim, purge, delete."""
+"""topic list, get, create, update, trim, purge, delete."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from cyclopts.validators import Number
 
 from windsprite import Client, CompressionName, Durability, Identifier, NotFound, TopicDetails
 from windsprite.cli.arguments import parse_segment_size
-from windsprite.cli.context import UsageError
-from windsprite.cli.parameters import CommandContext, NewName, StreamName, TopicName, checked
+from windsprite.cli.conversion import checked
+from windsprite.cli.errors import UsageError
+from windsprite.cli.parameters import CommandContext, NewName, StreamName, TopicName
 from windsprite.cli.streams import found_stream
-from windsprite.cli.views import show_option_specs, show_topic, show_topics
+from windsprite.cli.views import show_topic, show_topics
 from windsprite_protocol.text_forms import parse_expiry, parse_max_topic_size, parse_size
 from windsprite_protocol.topic_options import MAX_PARTITIONS_PER_REQUEST
 
-application = App(
-    name="topic", help="List, make, change and delete the topics of a stream.", sort_key=4
-)
+application = App(name="topic")
 
 Partitions: TypeAlias = Annotated[
     int,
@@ -63,14 +62,6 @@ async def get_topic(stream: StreamName, topic: TopicName, /, *, context: Command
     async with context.client() as client:
         details = await find_topic(client, stream, topic)
     context.show(show_topic(details))
-
-
-@application.command(name="options", sort_key=2)
-async def describe_options(*, context: CommandContext) -> None:
-    """List the options that a topic may be given, and what holds without them."""
-    async with context.client() as client:
-        specs = await client.describe_options("topic")
-    context.show(show_option_specs(specs))
 
 
 @application.command(name="create", sort_key=2)

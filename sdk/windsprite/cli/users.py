@@ -10,15 +10,15 @@ from cyclopts import App, Parameter
 
 from windsprite import Identifier, NotFound, UserDetails, UserStatus
 from windsprite.cli.arguments import parse_identifier
-from windsprite.cli.context import Context, UsageError
+from windsprite.cli.context import Context
+from windsprite.cli.conversion import converter, each, flag
+from windsprite.cli.errors import UsageError
 from windsprite.cli.grants import Grant, parse_grant, permissions_of
-from windsprite.cli.parameters import CommandContext, converter, each, flag
+from windsprite.cli.parameters import CommandContext
 from windsprite.cli.passwords import read_password
 from windsprite.cli.views import show_user, show_users
 
-application = App(
-    name="user", help="List, make, change and delete users, and say what they may do.", sort_key=8
-)
+application = App(name="user")
 
 UserName: TypeAlias = Annotated[
     Identifier,

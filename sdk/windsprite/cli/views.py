@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 from windsprite import (
     ClientDetails,
+    ClientInfo,
     ClusterMetadata,
     ClusterNode,
+    ConsumerGroup,
+    ConsumerGroupDetails,
     OptionSpec,
     Partition,
     Permissions,
@@ -26,7 +30,7 @@ from windsprite import (
     UserStatus,
 )
 from windsprite.cli.grants import granted
-from windsprite.cli.output import Cell, Facts, Size, Table, View, bytes_to_json, to_json
+from windsprite.cli.output import Cell, Facts, Part, Size, Table, View, bytes_to_json, to_json
 from windsprite_protocol.errors import DecodeError
 from windsprite_protocol.model.system import NOT_LOGGED_IN
 from windsprite_protocol.model.topics import NEVER_EXPIRES, UNLIMITED_SIZE
@@ -37,6 +41,28 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 TimePrecision: TypeAlias = Literal["seconds", "microseconds"]
 
 _NOT_TOLD: Final = "not told by this server"
+
+
+@dataclass(slots=True)
+class OffsetRow:
+    """How far a consumer or a group is on a partition.
+
+    Attributes:
+        partition: Which.
+        newest: The offset of the newest message; None: there is none, or nobody told.
+        stored: The stored offset; None: nothing is stored.
+    """
+
+    partition: int
+    newest: int | None = None
+    stored: int | None = None
+
+    @property
+    def behind(self) -> int | None:
+        """How many offsets lie ahead; None if nothing is stored."""
+        if self.stored is None or self.newest is None:
+            return None
+        return self.newest - self.stored
 
 
 def show_cluster(metadata: ClusterMetadata) -> View:
@@ -69,19 +95,91 @@ def show_cluster(metadata: ClusterMetadata) -> View:
     return View([facts, nodes], data)
 
 
+def show_clients(clients: Sequence[ClientInfo]) -> View:
+    """A list of connections."""
+    table = Table(
+        ("client", "user", "transport", "address", "groups"),
+        [
+            (
+                info.client_id,
+                _user_of(info),
+                info.transport.name.lower(),
+                info.address,
+                info.consumer_groups_count,
+            )
+            for info in clients
+        ],
+    )
+    return View([table], to_json(list(clients)))
+
+
 def show_client(details: ClientDetails) -> View:
     """How the server sees a connection."""
     info = details.info
     facts = Facts(
         [
             ("client", info.client_id),
-            ("user", "not logged in" if info.user_id == NOT_LOGGED_IN else info.user_id),
+            ("user", _user_of(info)),
             ("transport", info.transport.name.lower()),
             ("address", info.address),
             ("groups", info.consumer_groups_count),
         ]
     )
-    return View([facts], {**to_json(info), "memberships": to_json(details.memberships)})
+    memberships = Table(
+        ("stream", "topic", "group"),
+        [(each.stream_id, each.topic_id, each.group_id) for each in details.memberships],
+    )
+    parts: list[Part] = [facts, *([memberships] if memberships.rows else [])]
+    return View(parts, {**to_json(info), "memberships": to_json(details.memberships)})
+
+
+def show_groups(groups: Sequence[ConsumerGroup]) -> View:
+    """A list of consumer groups."""
+    table = Table(
+        ("id", "name", "members", "partitions"),
+        [(group.id, group.name, group.members_count, group.partitions_count) for group in groups],
+    )
+    return View([table], to_json(list(groups)))
+
+
+def show_group(details: ConsumerGroupDetails) -> View:
+    """A consumer group and its members."""
+    group = details.group
+    facts = Facts(
+        [
+            ("id", group.id),
+            ("name", group.name),
+            ("partitions of the topic", group.partitions_count),
+            ("members", group.members_count),
+        ]
+    )
+    members = Table(
+        ("member", "partitions"),
+        [(member.id, ", ".join(map(str, member.partitions))) for member in details.members],
+    )
+    parts: list[Part] = [facts, *([members] if members.rows else [])]
+    return View(parts, {**to_json(group), "members": to_json(details.members)})
+
+
+def show_offsets(rows: Sequence[OffsetRow]) -> View:
+    """How far a consumer or a group is, partition by partition."""
+    table = Table(
+        ("partition", "stored", "newest", "behind"),
+        [
+            (row.partition, _or_blank(row.stored), _or_blank(row.newest), _or_blank(row.behind))
+            for row in rows
+        ],
+    )
+    data = [
+        {
+            "partition": row.partition,
+            "stored_offset": row.stored,
+            "current_offset": row.newest,
+            "behind": row.behind,
+        }
+        for row in rows
+    ]
+    return View([table], data)
 
 
 def show_stats(stats: Stats) -> View:
@@ -312,6 +410,14 @@ def _option_cell(key: str, value: TypedValue) -> Cell:
     if isinstance(shown, int):
         return Size(shown) if "size" in key else shown
     return str(shown)
+
+
+def _or_blank(number: int | None) -> Cell:
+    return "" if number is None else number
+
+
+def _user_of(info: ClientInfo) -> Cell:
+    return "not logged in" if info.user_id == NOT_LOGGED_IN else info.user_id
 
 
 def _expiry(microseconds: int) -> str:

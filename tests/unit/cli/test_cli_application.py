@@ -1,5 +1,6 @@
 """The command line without any server."""
 
+import inspect
 import json
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from support.command_line import CommandLine, program
 from windsprite.cli import main
+from windsprite.cli.application import application
 
 
 @pytest.fixture(autouse=True)
@@ -32,25 +34,69 @@ def nobody(nowhere: str, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandL
     return CommandLine(nowhere, capsysbinary)
 
 
+def documented() -> dict[str, list[str]]:
+    """All commands, and the paragraphs of their help."""
+    texts = {}
+    for name in application:
+        if not name.startswith("-"):
+            command = application[name]
+            groups = {f"{name} {each}": command[each] for each in command if each[0] != "-"}
+            for path, each in (groups or {name: command}).items():
+                text = inspect.getdoc(each.default_command)
+                assert text, path
+                texts[path] = text.split("\n\n")
+    return texts
+
+
+COMMANDS = documented()
+
+
 def test_help_names_commands_options_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    for word in (
-        "ping",
-        "cluster",
-        "me",
-        "stats",
-        "stream",
-        "topic",
-        "send",
-        "poll",
-        "user",
-        "token",
-    ):
+    for word in {path.split()[0] for path in COMMANDS}:
         assert f"│ {word} " in text
     for word in ("--server", "--output", "--debug", "WINDSPRITE_SERVER", "Exit codes", "130"):
         assert word in text
     assert "windsprite poll greetings all --from first --all --raw" in text
+
+
+def test_the_commands_are_those_that_scripts_rely_on() -> None:
+    assert list(COMMANDS) == [
+        *("ping", "send", "poll"),
+        *(f"stream {verb}" for verb in ("list", "get", "create", "rename", "purge", "delete")),
+        *(f"topic {verb}" for verb in ("list", "get", "create", "update")),
+        *(f"topic {verb}" for verb in ("trim", "purge", "delete")),
+        *(f"group {verb}" for verb in ("list", "get", "create", "delete")),
+        *(f"offset {verb}" for verb in ("get", "set", "delete")),
+        *(f"user {verb}" for verb in ("list", "get", "create", "rename", "status")),
+        *(f"user {verb}" for verb in ("password", "permissions", "delete")),
+        *(f"token {verb}" for verb in ("list", "create", "delete")),
+        *(f"client {verb}" for verb in ("list", "get")),
+        *("cluster", "me", "stats", "options", "snapshot"),
+    ]
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_tells_all_about_itself(
+    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main([*path.split(), "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for paragraph in COMMANDS[path]:
+        assert " ".join(paragraph.split()) in text
+
+
+def test_commands_are_listed_with_the_first_line_of_their_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    done = subprocess.run(program("--help"), capture_output=True, text=True, check=True, timeout=60)
+    listed = " ".join(done.stdout.replace("│", " ").split())
+    for path, paragraphs in COMMANDS.items():
+        if " " not in path:
+            assert f"{path} {' '.join(paragraphs[0].split())}" in listed
 
 
 @pytest.mark.parametrize(
@@ -58,9 +104,13 @@ def test_help_names_commands_options_and_exit_codes(capsys: pytest.CaptureFixtur
     [
         ("send", ["STREAM", "TOPIC", "file", "key", "partition", "batch", "create", "64,000,000"]),
         ("poll", ["from", "count", "all", "follow", "partition", "consumer", "raw", "offset:N"]),
+        ("poll", ["--group", "member"]),
         ("stream", ["list", "get", "create", "rename", "purge", "delete"]),
-        ("topic", ["list", "get", "create", "update", "purge", "delete"]),
         ("topic create", ["partitions", "durability", "segment-size", "message-expiry", "NAME"]),
+        ("group get", ["STREAM", "TOPIC", "GROUP"]),
+        ("offset set", ["OFFSET", "--partition", "--consumer", "--group"]),
+        ("options", ["SCOPE", "topic", "stream", "user"]),
+        ("snapshot", ["FILE"]),
     ],
 )
 def test_help_of_commands(
@@ -104,7 +154,20 @@ def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str])
         "poll s t --count 0",
         "poll s t --all --follow",
         "poll s t --all --count 3",
-        "poll s t --group g",
+        "poll s t --group g --consumer c",
+        "poll s t --group g --partition 0",
+        "group get s t",
+        "group create s t",
+        "offset get s t",
+        "offset get s t --consumer c --group g",
+        "offset set s t 5 --consumer c",
+        "offset set s t -5 --partition 0 --consumer c",
+        "offset set s t 18446744073709551616 --partition 0 --consumer c",
+        "offset delete s t",
+        "client get",
+        "client get x",
+        "client get 4294967296",
+        "options everything",
         "poll s t --raw --output json",
     ],
 )
@@ -117,7 +180,11 @@ def test_a_bad_command_line_ends_with_2(arguments: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    "command", ["ping", "cluster", "stream list", "poll s t --follow", "send s t --file {file}"]
+    "command",
+    [
+        *("ping", "cluster", "stream list", "poll s t --follow", "send s t --file {file}"),
+        *("poll s t --group g", "group list s t", "offset get s t --group g", "client list"),
+    ],
 )
 def test_without_a_server_commands_fail_at_once(
     command: str, nobody: CommandLine, tmp_path: Path
@@ -195,6 +262,21 @@ def test_a_command_loads_only_what_it_needs() -> None:
     loaded = set(json.loads(done.stdout))
     heavy = {"rich", "pydantic", "structlog", "uvloop", "windsprite_server", "markdown_it"}
     assert loaded & heavy == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+def test_help_does_not_wait_for_the_client(arguments: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from windsprite.cli import main\n"
+        f"main({arguments!r})\n"
+        "heavy = {'asyncio', 'ssl', 'construct', 'windsprite.client', 'windsprite.cli.views'}\n"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_module_can_be_run() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from windsprite.cli.context import CommandError, UsageError
+from windsprite.cli.errors import CommandError, UsageError
 from windsprite.cli.passwords import read_password
 
 
