@@ -467,6 +467,7 @@ def _log_limits(settings: Settings) -> LogLimits:
         descriptors=storage.open_files,
         read_threads=storage.read_threads,
         sync_threads=storage.sync_threads,
+        free_bytes=storage.min_free,
     )
 
 

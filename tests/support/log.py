@@ -346,6 +346,9 @@ class MemoryFiles(Files):
             file = self._file(descriptor, writing=True)
             file.data.extend(bytes(max(0, size - len(file.data))))
 
+    def free_space(self, directory: str) -> int:
+        return EVERYTHING if self.capacity is None else max(0, self.capacity - self.used())
+
     def has_data(self, descriptor: int, position: int) -> bool:
         return any(self._file(descriptor).data[position:])
 

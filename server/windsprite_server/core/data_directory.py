@@ -9,6 +9,7 @@ is empty. `identity.json` is written anew at each start:
 must not come back after a restart (session numbers) can be built upon it.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -18,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 from uuid import UUID
 
-from windsprite_server.core.files import replace_durably, sync_directory
+from windsprite_server.core.files import overwrite_durably, replace_durably, sync_directory
 from windsprite_server.core.ids import Ids
 
 FORMAT: Final = 1
@@ -209,7 +210,14 @@ def _write_identity(path: Path, identity: Identity) -> None:
         "cluster_id": str(identity.cluster_id),
         "generation": identity.generation,
     }
-    replace_durably(path / _IDENTITY, json.dumps(values).encode() + b"\n")
+    content = json.dumps(values).encode() + b"\n"
+    try:
+        replace_durably(path / _IDENTITY, content)
+    except OSError as error:
+        if error.errno != errno.ENOSPC or identity.generation == 1:
+            raise
+        # What is here must stay readable, and what can make room must be able to start.
+        overwrite_durably(path / _IDENTITY, content)
 
 
 def _parse_identity(path: Path) -> Identity:

@@ -38,3 +38,25 @@ def replace_durably(path: Path, content: bytes, *, mode: int = 0o600) -> None:
         os.fsync(descriptor)
     fresh.replace(path)
     sync_directory(path.parent)
+
+
+def overwrite_durably(path: Path, content: bytes) -> None:
+    """Make `content` the content of a small file in its place, for when the disk is full.
+
+    A file that fits into the blocks it has needs no new ones. A loss of power in the middle may
+    leave a half of each, on a disk that does not write a sector at once.
+
+    Args:
+        path: The file; it must exist.
+        content: All of the new content.
+
+    Raises:
+        OSError: The file may be damaged, unless it could not be opened.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, content, 0)
+        os.ftruncate(descriptor, len(content))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -12,6 +12,7 @@ from windsprite_server.log.files import Files
 from windsprite_server.log.keys import LogLimits
 from windsprite_server.log.results import LogFigures
 from windsprite_server.log.segment import Segment
+from windsprite_server.log.space import DiskSpace
 from windsprite_server.log.tail import TailBudget
 
 T = TypeVar("T")
@@ -51,6 +52,7 @@ class Context:
         sync_pool: Threads for fsync and other work that changes files.
         read_pool: Threads for cold reads, apart from the others: a slow disk must not starve both.
         loaded_indexes: Sealed segments whose index is in memory.
+        space: The room on the disk.
         logger: For what somebody should know of and no caller is told.
         changed: The logs whose figures may have changed since somebody last looked.
     """
@@ -62,5 +64,6 @@ class Context:
     sync_pool: Executor
     read_pool: Executor
     loaded_indexes: Recent[Segment]
+    space: DiskSpace
     logger: Logger
     changed: set[LogFigures] = field(default_factory=set)

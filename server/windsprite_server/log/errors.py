@@ -1,5 +1,10 @@
 """Why a log refuses something."""
 
+import errno
+from typing import Final
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
 
 class LogError(Exception):
     """A log could not do what it was asked; the text is a sentence for people."""
@@ -10,6 +15,10 @@ class LogUnavailableError(LogError):
 
     Nothing of it is visible and nothing of it stays behind; the same request may succeed later.
     """
+
+
+class DiskFullError(LogUnavailableError):
+    """There is no room."""
 
 
 class LogFailedError(LogError):
@@ -26,3 +35,14 @@ class LogClosedError(LogError):
 
 class TooManyOffsetsError(LogError):
     """The partition holds as many consumer offsets of this kind as it may."""
+
+
+def unavailable(what: str, error: OSError) -> LogUnavailableError:
+    """What to raise when the operating system refused something.
+
+    Args:
+        what: What can't be done now.
+        error: Why.
+    """
+    kind = DiskFullError if error.errno in _NO_ROOM else LogUnavailableError
+    return kind(f"{what} now: {error.strerror}")

@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from windsprite_server.log.context import Context
-from windsprite_server.log.errors import LogUnavailableError
+from windsprite_server.log.errors import unavailable
 from windsprite_server.log.keys import PartitionKey
 from windsprite_server.log.reading import ColdError, Part, Source, cached_only
 from windsprite_server.log.results import ReadResult
 from windsprite_server.log.segment import GAPS_MAX
+
+NOT_READ: Final = "the log can't be read"
 
 T = TypeVar("T")
 
@@ -52,7 +54,7 @@ class Fetcher:
             pass
         except OSError as error:
             self.release(parts)
-            raise unreadable(error) from error
+            raise unavailable(NOT_READ, error) from error
         else:
             self.release(parts)
             self._report(result)
@@ -75,7 +77,7 @@ class Fetcher:
         try:
             result = await asyncio.wrap_future(job)
         except OSError as error:
-            raise unreadable(error) from error
+            raise unavailable(NOT_READ, error) from error
         self._report(result)
         return result
 
@@ -96,8 +98,3 @@ class Fetcher:
                 next_offset=damage.next_offset,
                 reason=damage.reason,
             )
-
-
-def unreadable(error: OSError) -> LogUnavailableError:
-    """What a reader is told when the disk failed."""
-    return LogUnavailableError(f"the log can't be read now: {error.strerror}")

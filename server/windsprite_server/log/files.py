@@ -76,6 +76,11 @@ class Files:
         if sys.platform == "linux":
             os.posix_fallocate(descriptor, 0, size)
 
+    def free_space(self, directory: str) -> int:
+        """Bytes that can still be written on the file system of a directory."""
+        found = os.statvfs(directory)
+        return found.f_bavail * found.f_frsize
+
     def has_data(self, descriptor: int, position: int) -> bool:
         """Whether anything was ever written at `position` or later; may err towards yes."""
         if sys.platform == "linux":

@@ -83,6 +83,7 @@ class LogLimits:
         inline_read_bytes: Larger reads from disk go to a thread even if they are in memory.
         read_threads: Cold reads at once, over all partitions.
         sync_threads: fsyncs at once, over all partitions.
+        free_bytes: Bytes of the disk that messages leave free for everything else.
     """
 
     tail_bytes: int = 256 * 1024 * 1024
@@ -93,3 +94,4 @@ class LogLimits:
     inline_read_bytes: int = 2 * 1024 * 1024
     read_threads: int = 4
     sync_threads: int = 4
+    free_bytes: int = 64 * 1024 * 1024

@@ -24,10 +24,12 @@ from windsprite_server.log.context import Context
 from windsprite_server.log.descriptors import CLOSED, OpenFile
 from windsprite_server.log.durability import GroupSync, SyncJob
 from windsprite_server.log.errors import (
+    DiskFullError,
     LogError,
     LogFailedError,
     LogUnavailableError,
     TooManyOffsetsError,
+    unavailable,
 )
 from windsprite_server.log.keys import Durability
 from windsprite_server.log.results import ClampedOffset
@@ -277,10 +279,9 @@ class OffsetFile:
         try:
             written = self._context.files.write(self._open().descriptor, record, position)
         except OSError as error:
-            message = f"an offset can't be stored now: {error.strerror}"
-            raise LogUnavailableError(message) from error
+            raise unavailable("an offset can't be stored", error) from error
         if written != _RECORD_SIZE:
-            raise LogUnavailableError("an offset can't be stored now: the disk is full")
+            raise DiskFullError("an offset can't be stored now: the disk is full")
         slot.half = 1 - slot.half
         self._sequence = sequence
 

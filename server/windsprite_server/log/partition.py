@@ -11,12 +11,13 @@ from windsprite_server.log import retention
 from windsprite_server.log.context import Context
 from windsprite_server.log.durability import GroupSync, SyncJob
 from windsprite_server.log.errors import (
+    DiskFullError,
     LogClosedError,
     LogError,
     LogFailedError,
-    LogUnavailableError,
+    unavailable,
 )
-from windsprite_server.log.fetching import Fetcher, unreadable
+from windsprite_server.log.fetching import NOT_READ, Fetcher
 from windsprite_server.log.index import SegmentIndex
 from windsprite_server.log.keys import Durability, PartitionKey, PartitionOptions
 from windsprite_server.log.offsets import OffsetFile
@@ -66,9 +67,9 @@ class PartitionLog:
     __slots__ = (
         "_active", "_bytes_end", "_bytes_start", "_condemned", "_context", "_directory",
         "_failure", "_fetcher", "_has_new_entries", "_is_closing", "_is_entry_synced",
-        "_is_marked", "_segments", "_snapshot", "_sync", "_tail", "_visible_bytes_end",
-        "_visible_segment", "_visible_size", "durable_end", "first_offset", "key",
-        "last_timestamp", "next_offset", "offsets", "options", "visible_end",
+        "_is_marked", "_segments", "_snapshot", "_sync", "_tail", "_unnoted_request",
+        "_visible_bytes_end", "_visible_segment", "_visible_size", "durable_end", "first_offset",
+        "key", "last_timestamp", "next_offset", "offsets", "options", "visible_end",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +109,8 @@ class PartitionLog:
         self._is_closing = False
         self._condemned = Condemned(context, self._directory)
         self._fetcher = Fetcher(context, key)
+        # Up to which offset removal was asked for when that could not be noted on the disk.
+        self._unnoted_request = -1
         self.key = key
         self.options = options
         self.offsets = offsets
@@ -183,16 +186,18 @@ class PartitionLog:
             base_timestamp=timestamp,
             checksums=info.checksums,
         )
-        active = self._active
+        active, space = self._active, self._context.space
         try:
+            space.take(len(batch))
             if not active.size:
                 self._begin_file(active)
-                if self.options.preallocate_segments:
+                if self.options.preallocate_segments and space.has_room(self.options.segment_size):
                     active.reserve(self.options.segment_size)
             active.append(batch, count, timestamp)
         except OSError as error:
-            message = f"the batch can't be written now: {error.strerror}"
-            raise LogUnavailableError(message) from error
+            space.refused(error)
+            raise unavailable("the batch can't be written", error) from error
+        space.accepted()
         self._tail.add(base, count, timestamp, batch)
         self.last_timestamp = timestamp
         self.next_offset = base + count
@@ -285,15 +290,13 @@ class PartitionLog:
     @property
     def owes_removals(self) -> bool:
         """Whether consumers or the disk hold back what `enforce_retention` is to remove."""
-        watermark = self.offsets.watermarks.get(_WATERMARK)
-        return bool(self._condemned) or (
-            watermark is not None and retention.up_to(self._sealed(), watermark) > 0
-        )
+        return bool(self._condemned) or self._requested(self._sealed()) > 0
 
     async def request_removal(self, count: int) -> None:
         """Have the `count` oldest sealed segments removed by `enforce_retention` (spec 03, 4.15).
 
-        The request is durable, and in force until consumers have moved on.
+        The request is durable, and in force until consumers have moved on. If the disk is full, it
+        is in force nevertheless if all of it can be carried out at once, which makes room.
 
         Raises:
             LogUnavailableError: The disk refused; nothing will be removed.
@@ -301,9 +304,17 @@ class PartitionLog:
             LogClosedError: The partition was removed.
         """
         sealed = self._sealed()
-        if count and sealed:
-            end_offset = sealed[min(count, len(sealed)) - 1].end_offset
+        count = min(count, len(sealed))
+        if not count:
+            return
+        end_offset = sealed[count - 1].end_offset
+        try:
             self.offsets.watermarks.store_max(_WATERMARK, end_offset)
+        except DiskFullError:
+            if retention.removable(sealed, count, self.offsets.barrier()) < count:
+                raise
+            self._unnoted_request = max(self._unnoted_request, end_offset)
+        else:
             await self.offsets.wait_durable()
 
     async def enforce_retention(
@@ -331,9 +342,7 @@ class PartitionLog:
             wanted = retention.expired(sealed, now_us, expiry_us)
         if budget is not None:
             wanted = max(wanted, retention.oversized(sealed, budget))
-        watermark = self.offsets.watermarks.get(_WATERMARK)
-        if watermark is not None:
-            wanted = max(wanted, retention.up_to(sealed, watermark))
+        wanted = max(wanted, self._requested(sealed))
         count = retention.removable(sealed, wanted, self.offsets.barrier())
         return await self._remove_oldest(min(count, REMOVALS_MAX))
 
@@ -374,6 +383,12 @@ class PartitionLog:
         await self._sync.drain()
         await self.offsets.drain()
         await self._condemned.drain()
+
+    def _requested(self, sealed: list[SealedSegment]) -> int:
+        """How many of the oldest segments somebody asked to be removed."""
+        noted = self.offsets.watermarks.get(_WATERMARK)
+        end_offset = max(self._unnoted_request, -1 if noted is None else noted)
+        return retention.up_to(sealed, end_offset)
 
     def _sealed(self) -> list[SealedSegment]:
         return [
@@ -465,7 +480,7 @@ class PartitionLog:
                 at += 1
         except OSError as error:
             self._fetcher.release(parts)
-            raise unreadable(error) from error
+            raise unavailable(NOT_READ, error) from error
         return parts
 
     def _visible_size_of(self, segment: Segment) -> int:
@@ -480,8 +495,7 @@ class PartitionLog:
             try:
                 self._begin_file(active)
             except OSError as error:
-                message = f"segments can't be removed now: {error.strerror}"
-                raise LogUnavailableError(message) from error
+                raise unavailable("segments can't be removed", error) from error
             if not active.size:
                 active.remember_time(self.last_timestamp)
             removed = self._segments[:count]

@@ -181,10 +181,9 @@ class _Gatherer:
         """Whether another batch may be taken; the first one always may, as it can be cut."""
         return not self._count or self._size + length <= self.room
 
-    def add(self, window: Window, found: Found) -> bool:
+    def add(self, window: Window, found: Found, batch: memoryview) -> bool:
         """Take what is wanted of a sound batch; tell whether that was all of its end."""
         header = found.header
-        batch = window.view(found.position, header.batch_length)
         first = max(0, self.next - header.base_offset)
         stop = min(header.message_count, self.end - header.base_offset)
         if first == 0 and stop == header.message_count and len(batch) <= self.room:
@@ -306,13 +305,14 @@ class _PartReader:
                 header = self.header(place)
                 if not gatherer.has_room(header.batch_length):
                     return
-                check_batch(self._window.view(place.position, header.batch_length))
+                batch = self._window.view(place.position, header.batch_length)
+                check_batch(batch, header)
             except Unsound as verdict:
                 gap = self._gap(place, str(verdict))
                 gatherer.damage = damage_of(self._part.segment.path, gap)
                 return
             found = Found(place.position, header)
-            if not gatherer.add(self._window, found):
+            if not gatherer.add(self._window, found, batch):
                 return
             place = after(found)
 
@@ -320,7 +320,7 @@ class _PartReader:
         while True:
             try:
                 header = self.header(place)
-                check_batch(self._window.view(place.position, header.batch_length))
+                check_batch(self._window.view(place.position, header.batch_length), header)
             except Unsound as verdict:
                 gap = self._gap(place, str(verdict))
                 if offset < gap.next_offset:

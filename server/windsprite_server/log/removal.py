@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterable
 
 from windsprite_server.log.context import Context
-from windsprite_server.log.errors import LogUnavailableError
+from windsprite_server.log.errors import unavailable
 from windsprite_server.log.segment import Segment
 
 
@@ -64,8 +64,7 @@ class Condemned:
             try:
                 await loop.run_in_executor(self._context.sync_pool, work)
             except OSError as error:
-                message = f"segments can't be removed now: {error.strerror}"
-                raise LogUnavailableError(message) from error
+                raise unavailable("segments can't be removed", error) from error
             finally:
                 del self._segments[: len(deleted)]
 

@@ -64,8 +64,10 @@ class Window:
 
     def view(self, position: int, length: int) -> memoryview:
         """The bytes at a position; fewer than asked for at the end."""
-        length = max(0, min(length, self.size - position))
         at = position - self.start
+        if at >= 0 and at + length <= len(self.loaded):
+            return self.loaded[at : at + length]
+        length = max(0, min(length, self.size - position))
         if at < 0 or at + length > len(self.loaded):
             wanted = min(max(length, self._chunk), self.size - position)
             self.loaded = memoryview(self._fetch(position, wanted))
@@ -145,7 +147,7 @@ def read_sound(window: Window, place: Place, partition_id: int) -> Found:
     header = plausible_header(window, place, partition_id)
     if place.position + header.batch_length > window.size:
         raise Unsound("a batch runs past the end of the segment")
-    check_batch(window.view(place.position, header.batch_length))
+    check_batch(window.view(place.position, header.batch_length), header)
     return Found(place.position, header)
 
 
@@ -158,9 +160,9 @@ def plausible_header(window: Window, place: Place, partition_id: int) -> BatchHe
     view = window.view(place.position, BATCH_HEADER.size)
     if len(view) < BATCH_HEADER.size:
         raise Unsound("a batch header is cut short")
-    *fields, reserved = BATCH_HEADER.unpack(view)
-    header = BatchHeader(*fields)
-    if reserved != _ZEROS or header.batch_length < _SMALLEST_BATCH:
+    fields = BATCH_HEADER.unpack(view)
+    header = BatchHeader._make(fields[:-1])
+    if fields[-1] != _ZEROS or header.batch_length < _SMALLEST_BATCH:
         raise Unsound("there is no batch header")
     if header.partition_id != partition_id:
         raise Unsound(f"a batch of partition {header.partition_id} stands here")
@@ -173,14 +175,18 @@ def plausible_header(window: Window, place: Place, partition_id: int) -> BatchHe
     return header
 
 
-def check_batch(batch: memoryview) -> None:
+def check_batch(batch: memoryview, header: BatchHeader) -> None:
     """Check all checksums of a stored batch.
+
+    Args:
+        batch: All of it.
+        header: Its header, found plausible.
 
     Raises:
         Unsound: One is wrong.
     """
     try:
-        check_stored(batch)
+        check_stored(batch, header)
     except DecodeError as error:
         raise Unsound(str(error)) from error
 

@@ -9,7 +9,7 @@ from typing import Final
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.log.context import Context, Recent
 from windsprite_server.log.descriptors import Descriptors
-from windsprite_server.log.errors import LogClosedError, LogUnavailableError
+from windsprite_server.log.errors import LogClosedError, unavailable
 from windsprite_server.log.files import Files
 from windsprite_server.log.index import SegmentIndex
 from windsprite_server.log.keys import LogLimits, PartitionKey, PartitionOptions
@@ -18,6 +18,7 @@ from windsprite_server.log.partition import PartitionLog
 from windsprite_server.log.recovery import recover_partition
 from windsprite_server.log.results import LogFigures, RecoveryReport
 from windsprite_server.log.segment import Segment
+from windsprite_server.log.space import DiskSpace
 from windsprite_server.log.tail import TailBudget
 
 REMOVED_SUFFIX: Final = ".removed"
@@ -60,6 +61,7 @@ class LogStore:
             sync_pool=syncing,
             read_pool=reading,
             loaded_indexes=Recent(limits.loaded_indexes, _let_go),
+            space=DiskSpace(files, self._directory, limits.free_bytes, logger),
             logger=logger,
         )
 
@@ -181,8 +183,7 @@ class LogStore:
             # It never had a directory, or is deleted already.
             return
         except OSError as error:
-            message = f"{directory} can't be removed: {error.strerror}"
-            raise LogUnavailableError(message) from error
+            raise unavailable(f"{directory} can't be removed", error) from error
 
     async def close(self) -> None:
         """Make everything durable, mark the clean end and close all files."""

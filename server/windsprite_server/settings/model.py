@@ -418,6 +418,12 @@ class Storage(Section):
         le=1_000_000,
         description="Files of partitions kept open at a time.",
     )
+    min_free: Size = Field(
+        default=64 * MIB,
+        ge=0,
+        description="Messages are refused while the disk has less room than this, so that "
+        "deletions, stored offsets and metadata still have some.",
+    )
     sync_threads: int = Field(
         default=4, ge=1, le=64, description="Partitions that are made durable (fsync) at a time."
     )

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from windsprite_server.core.files import replace_durably
+from windsprite_server.core.files import overwrite_durably, replace_durably
 
 
 def test_replaces_the_content_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -39,3 +39,13 @@ def test_old_content_stays_when_writing_fails(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         replace_durably(path, b"new")
     assert path.read_bytes() == b"old"
+
+
+def test_overwriting_leaves_the_new_content_only(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in (b"longer than", b"short", b"longer again"):
+        path.touch()
+        overwrite_durably(path, content)
+        assert path.read_bytes() == content
+    with pytest.raises(FileNotFoundError):
+        overwrite_durably(tmp_path / "missing", b"")

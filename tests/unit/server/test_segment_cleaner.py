@@ -387,7 +387,7 @@ async def test_requests_outlive_a_restart_but_not_a_purge(node: PartitionNode) -
 async def test_a_request_that_the_disk_refuses_is_told_to_the_client(node: PartitionNode) -> None:
     (log,) = await node.topic()
     node.fill(log, 5)
-    node.files.refuses = {"write": errno.ENOSPC}
+    node.files.refuses = {"write": errno.EIO}
     with pytest.raises(LogUnavailableError):
         await node.cleaner.delete_segments(log, 3)
     node.files.refuses = {}
