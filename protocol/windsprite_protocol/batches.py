@@ -251,14 +251,19 @@ def verify_batch(buffer: Buffer, expected_count: int) -> BatchInfo:
     return info
 
 
-def check_stored(buffer: Buffer) -> BatchInfo:
+def check_stored(buffer: Buffer, header: BatchHeader | None = None) -> BatchInfo:
     """Checks all checksums of the stored or polled batch, possibly cut, that fills the buffer.
+
+    Args:
+        buffer: The batch and nothing else.
+        header: What `read_header` says of it, if somebody knows already.
 
     Raises:
         DecodeError: The batch is malformed (3), or the checksum of a frame (4027) or of the
             batch (4039) is wrong.
     """
-    header = read_header(buffer)
+    if header is None:
+        header = read_header(buffer)
     info, _ = _check_batch(memoryview(buffer), header)
     if header.batch_length != len(buffer):
         message = f"{len(buffer) - header.batch_length:,} bytes follow the batch"

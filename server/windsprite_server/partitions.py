@@ -70,7 +70,8 @@ class Partitions:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._logs: dict[PartitionPlace, PartitionLog] = {}
+        # By what places consist of, since these are hashed with every request.
+        self._logs: dict[tuple[int, int, int, int], PartitionLog] = {}
         self._counted: dict[PartitionKey, _Counted] = {}
         self._everything = Totals()
         self._streams: dict[int, Totals] = {}
@@ -102,11 +103,17 @@ class Partitions:
 
     def find(self, place: PartitionPlace) -> PartitionLog | None:
         """The log of a partition; `None` while it could not be opened, or if it is gone."""
-        return self._logs.get(place)
+        return self._logs.get(_numbers(place))
+
+    def find_by_numbers(
+        self, stream_id: int, topic_id: int, partition_id: int, incarnation: int
+    ) -> PartitionLog | None:
+        """The same as `find`, for those who have no use for a place otherwise."""
+        return self._logs.get((stream_id, topic_id, partition_id, incarnation))
 
     def partition(self, place: PartitionPlace) -> PartitionFigures:
         """What a partition holds."""
-        return self._logs.get(place) or _NOT_OPENED
+        return self._logs.get(_numbers(place)) or _NOT_OPENED
 
     def topic(self, stream_id: int, topic_id: int) -> Totals:
         """What the partitions of a topic hold; read it before others have their turn."""
@@ -136,7 +143,7 @@ class Partitions:
 
     def condemn(self, place: PartitionPlace) -> None:
         """Count a partition no more and give its log to nobody: it is going to be removed."""
-        if self._logs.pop(place, None) is None:
+        if self._logs.pop(_numbers(place), None) is None:
             return
         counted = self._counted.pop(_key(place))
         counted.change_to(0, 0, 0)
@@ -153,7 +160,7 @@ class Partitions:
         await self._store.remove(_key(place))
 
     def _add(self, place: PartitionPlace, log: PartitionLog) -> None:
-        self._logs[place] = log
+        self._logs[_numbers(place)] = log
         counted = self._counted[log.key] = _Counted(
             (
                 self._everything,
@@ -170,6 +177,10 @@ class Partitions:
             counted = self._counted.get(log.key)
             if counted is not None:
                 counted.change_to(log.size_bytes, log.messages_count, log.segments_count)
+
+
+def _numbers(place: PartitionPlace) -> tuple[int, int, int, int]:
+    return place.stream_id, place.topic_id, place.partition_id, place.incarnation
 
 
 def _key(place: PartitionPlace) -> PartitionKey:

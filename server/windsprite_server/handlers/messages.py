@@ -67,8 +67,8 @@ def send_messages(
     require(services, connection, Rule.SEND, stream.id, topic.id)
     if not services.cluster.may_write():
         raise not_now()
-    log = services.partitions.find(
-        PartitionPlace(stream.id, topic.id, partition_id, partition.incarnation)
+    log = services.partitions.find_by_numbers(
+        stream.id, topic.id, partition_id, partition.incarnation
     )
     if log is None:
         raise not_now()
