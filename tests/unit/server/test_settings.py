@@ -64,6 +64,7 @@ ALTERNATIVES: dict[str, tuple[str, object]] = {
     "personal_access_token.cleaner.interval": ("2 s", 2.0),
     "storage.tail_memory": ("0", 0),
     "storage.index_interval": ("4 KiB", 4096),
+    "storage.min_free": ("1 GiB", 2**30),
     "storage.open_files": ("100", 100),
     "storage.sync_threads": ("2", 2),
     "storage.read_threads": ("3", 3),
