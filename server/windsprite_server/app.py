@@ -26,6 +26,8 @@ from windsprite_server.commit import Committer, recover
 from windsprite_server.core.address import Address
 from windsprite_server.core.clock import Clock, SystemClock
 from windsprite_server.core.data_directory import (
+    JOURNAL_FILE,
+    LOG_DIRECTORY,
     DamagedDirectoryError,
     DataDirectory,
     DataDirectoryError,
@@ -66,8 +68,6 @@ from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.tcp import TcpLimits, TcpListener
 from windsprite_server.transport.wire import Wire
 
-_JOURNAL: Final = "journal.db"
-_LOG: Final = "log"
 _ROOT_PASSWORD: Final = "root-password"  # noqa: S105 - the name of a file
 _DEFAULT_ROOT: Final = "iggy"
 _RANDOM_PASSWORD_BYTES: Final = 24
@@ -164,7 +164,7 @@ class Server:
         self._closers.append(journal.close)
         state = await _recover_state(journal)
 
-        store = LogStore(directory.path / _LOG, _log_limits(settings), logger)
+        store = LogStore(directory.path / LOG_DIRECTORY, _log_limits(settings), logger)
         self._closers.append(store.close)
         partitions = Partitions(store)
         report = await asyncio.to_thread(
@@ -372,9 +372,9 @@ def _tell_unhandled(context: Mapping[str, Any], logger: Logger) -> None:
 async def _open_journal(directory: DataDirectory) -> SqliteJournal:
     # Where there are logs there was a journal: an empty one in its place would forget all of them.
     # A first start that was cut short may have left an identity and nothing else.
-    create = directory.is_new or not (directory.path / _LOG).exists()
+    create = directory.is_new or not (directory.path / LOG_DIRECTORY).exists()
     try:
-        return await SqliteJournal.open(directory.path / _JOURNAL, create=create)
+        return await SqliteJournal.open(directory.path / JOURNAL_FILE, create=create)
     except JournalError as error:
         raise _unusable(error) from error
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from importlib.metadata import version
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -116,23 +117,55 @@ def config(
 
 
 @application.command(sort_key=2)
-def check(directory: Annotated[Path, Parameter(name="DIR", help="A data directory.")], /) -> int:
-    """Inspect a data directory and report what is found; changes nothing."""
-    from windsprite_server.core.data_directory import DataDirectoryError, is_in_use, read_identity
+def check(
+    directory: Annotated[Path, Parameter(name="DIR", help="A data directory, or a copy of one.")],
+    /,
+    *,
+    output: Annotated[
+        Literal["text", "json"], Parameter(name="--format", help="For people, or for programs.")
+    ] = "text",
+) -> int:
+    """Read everything in a data directory, verify all checksums, and report; changes nothing.
+
+    Only while no server has it open: stop the server first, or check a copy. Metadata is read from
+    a copy in the directory for temporary files.
+
+    Exit codes: 0 sound; 1 some of what was stored cannot be read; 3 unusable: no server starts on
+    it, or one has it open.
+    """
+    from windsprite_server.checking.bar import show_progress
+    from windsprite_server.checking.check import check as look_through
+    from windsprite_server.checking.report import Verdict
+    from windsprite_server.checking.text import render_json, render_text
+    from windsprite_server.core.data_directory import (
+        DataDirectoryError,
+        DirectoryInUseError,
+        keep_servers_out,
+    )
 
     try:
-        identity = read_identity(directory)
-        in_use = is_in_use(directory)
+        with keep_servers_out(directory), show_progress(sys.stderr) as progress:
+            report = look_through(directory, progress)
+    except DirectoryInUseError as error:
+        _complain(f"{error}: stop it first, or check a copy")
+        return ExitCode.DATA_DIRECTORY
     except DataDirectoryError as error:
         _complain(str(error))
         return ExitCode.DATA_DIRECTORY
-    if identity is None:
-        _print(f"{directory}: no server has used it yet")
+    if report is None:
+        unused = "null" if output == "json" else f"{directory}: no server has used it yet"
+        sys.stdout.write(f"{unused}\n")
         return ExitCode.STOPPED
-    _print(f"cluster     {identity.cluster_id}")
-    _print(f"generation  {identity.generation}")
-    _print(f"in use      {'yes, what follows may change meanwhile' if in_use else 'no'}")
-    return ExitCode.STOPPED
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A name that the terminal cannot show is no reason to fail.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout.write(render_json(report) if output == "json" else render_text(report))
+    codes = {
+        Verdict.SOUND: ExitCode.STOPPED,
+        Verdict.DAMAGED: ExitCode.FAILED,
+        Verdict.UNUSABLE: ExitCode.DATA_DIRECTORY,
+    }
+    return codes[report.verdict]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -161,10 +194,6 @@ def _load(file: Path | None, command_line: dict[str, object]) -> "Settings | Non
         for problem in error.problems:
             _complain(problem)
         return None
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
 
 
 def _complain(sentence: str) -> None:

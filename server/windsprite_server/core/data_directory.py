@@ -13,6 +13,8 @@ import errno
 import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +25,8 @@ from windsprite_server.core.files import overwrite_durably, replace_durably, syn
 from windsprite_server.core.ids import Ids
 
 FORMAT: Final = 1
+JOURNAL_FILE: Final = "journal.db"
+LOG_DIRECTORY: Final = "log"
 MAX_GENERATION: Final = 2**32 - 1
 
 _LOCK: Final = "lock"
@@ -152,19 +156,29 @@ def read_identity(path: Path) -> Identity | None:
     return None
 
 
-def is_in_use(path: Path) -> bool:
-    """Whether a server has this data directory open now."""
+@contextmanager
+def keep_servers_out(path: Path) -> Iterator[None]:
+    """Let no server begin to use a data directory; changes nothing in it.
+
+    Raises:
+        DirectoryInUseError: A server has it open.
+        DataDirectoryError: The operating system refused.
+    """
     try:
-        lock = os.open(path / _LOCK, os.O_RDONLY)
+        lock = os.open(path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False
+        yield  # a copy, or no server was ever there
+        return
+    except OSError as error:
+        raise DataDirectoryError(f"cannot read data directory {path}: {error.strerror}") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DirectoryInUseError(f"a server uses data directory {path}") from None
+        yield
     finally:
         os.close(lock)
-    return False
 
 
 def _make(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Looking through the logs of a stopped server; changes nothing."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from windsprite_server.log.examine import Expected, examine
 from windsprite_server.log.files import Files
 from windsprite_server.log.index import DEFAULT_INTERVAL
 from windsprite_server.log.keys import PartitionKey
+from windsprite_server.log.offsets import FILE_NAME, count_lost
 from windsprite_server.log.recovery import closing_gap, segment_bases
 from windsprite_server.log.results import Damage, damage_of
 from windsprite_server.log.scan import Ending
@@ -27,6 +29,7 @@ class PartitionInspection:
         damages: What can't be read.
         torn_bytes: Bytes at the end that the next start cuts off.
         torn_reason: Why they are no batch; empty if there are none.
+        lost_offsets: Stored offsets of consumers or groups that can't be read.
     """
 
     key: PartitionKey
@@ -38,11 +41,12 @@ class PartitionInspection:
     damages: tuple[Damage, ...]
     torn_bytes: int
     torn_reason: str
+    lost_offsets: int
 
     @property
     def is_sound(self) -> bool:
         """Whether all is as it should be; an unfinished write at the end is."""
-        return not self.damages
+        return not self.damages and not self.lost_offsets
 
 
 def partitions_in(directory: Path) -> tuple[list[PartitionKey], list[Path]]:
@@ -76,7 +80,7 @@ def inspect(
     progress: Callable[[int], None] | None = None,
     files: Files | None = None,
 ) -> PartitionInspection:
-    """Verify every checksum of a partition's log.
+    """Verify every checksum of a partition's log and of its stored offsets.
 
     Args:
         directory: The directory of all logs.
@@ -89,7 +93,8 @@ def inspect(
     """
     files = files if files is not None else Files()
     place = f"{directory}/{key.directory_name}"
-    bases = segment_bases(files.list_directory(place))
+    names = files.list_directory(place)
+    bases = segment_bases(names)
     damages: list[Damage] = []
     size = torn_bytes = timestamp = 0
     torn_reason = ""
@@ -126,4 +131,14 @@ def inspect(
         damages=tuple(damages),
         torn_bytes=torn_bytes,
         torn_reason=torn_reason,
+        lost_offsets=_lost_offsets(files, place, key) if FILE_NAME in names else 0,
     )
+
+
+def _lost_offsets(files: Files, place: str, key: PartitionKey) -> int:
+    descriptor = files.open(f"{place}/{FILE_NAME}", os.O_RDONLY)
+    try:
+        data = files.read(descriptor, files.size(descriptor), 0)
+    finally:
+        files.close(descriptor)
+    return count_lost(data, key.incarnation)

@@ -322,10 +322,7 @@ class OffsetFile:
         self._slots_count = -(-len(data) // _SLOT_SIZE)
         for place in range(self._slots_count):
             pair = data[place * _SLOT_SIZE : (place + 1) * _SLOT_SIZE]
-            records = [
-                _parse(pair[:_RECORD_SIZE], self._incarnation),
-                _parse(pair[_RECORD_SIZE:], self._incarnation),
-            ]
+            records = _records(pair, self._incarnation)
             record = max((record for record in records if record is not None), default=None)
             if record is None:
                 lost += any(pair)
@@ -411,6 +408,12 @@ class OffsetFile:
             raise self._failure
 
 
+def count_lost(data: bytes, incarnation: int) -> int:
+    """How many slots of a file of offsets hold something, and no record that can be read."""
+    pairs = (data[at : at + _SLOT_SIZE] for at in range(0, len(data), _SLOT_SIZE))
+    return sum(any(pair) and not any(_records(pair, incarnation)) for pair in pairs)
+
+
 class _Record(NamedTuple):
     """A record of the file, in its order."""
 
@@ -419,6 +422,14 @@ class _Record(NamedTuple):
     number: int
     kind: int
     state: int
+
+
+def _records(pair: bytes, incarnation: int) -> list[_Record | None]:
+    """The two records of a slot; `None` for one that is not sound."""
+    return [
+        _parse(pair[:_RECORD_SIZE], incarnation),
+        _parse(pair[_RECORD_SIZE:], incarnation),
+    ]
 
 
 def _parse(data: bytes, incarnation: int) -> _Record | None:

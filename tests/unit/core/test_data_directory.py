@@ -16,7 +16,7 @@ from windsprite_server.core.data_directory import (
     Identity,
     NewerFormatError,
     OtherClusterError,
-    is_in_use,
+    keep_servers_out,
     open_data_directory,
     read_identity,
 )
@@ -62,6 +62,14 @@ def test_the_cluster_id_of_the_settings_must_be_the_stored_one(tmp_path: Path) -
         assert data.identity.generation == 2
 
 
+def is_in_use(path: Path) -> bool:
+    try:
+        with keep_servers_out(path):
+            return False
+    except DirectoryInUseError:
+        return True
+
+
 def test_nobody_else_gets_it_while_it_is_open(tmp_path: Path) -> None:
     assert not is_in_use(tmp_path)
     with start(tmp_path) as data:
@@ -70,6 +78,19 @@ def test_nobody_else_gets_it_while_it_is_open(tmp_path: Path) -> None:
             start(tmp_path)
         assert read_identity(tmp_path) == data.identity
     assert not is_in_use(tmp_path)
+
+
+def test_no_server_begins_to_use_it_while_somebody_looks_at_it(tmp_path: Path) -> None:
+    with keep_servers_out(tmp_path):  # no server was ever there, so there is nothing to look at
+        start(tmp_path).close()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    with keep_servers_out(tmp_path):
+        with pytest.raises(DirectoryInUseError):
+            start(tmp_path)
+        with pytest.raises(BlockingIOError, match="disk"), keep_servers_out(tmp_path / "missing"):
+            raise BlockingIOError("of the disk")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+    start(tmp_path).close()
 
 
 def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:

@@ -143,17 +143,19 @@ def test_check_of_an_unusable_directory_ends_with_3(
     assert "format 99" in errors
 
 
-def test_check_tells_what_is_there_and_changes_nothing(
+def test_check_of_a_first_start_that_was_cut_short(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", str(tmp_path)]) == 0
     assert "no server has used it yet" in capsys.readouterr().out
+    assert main(["check", str(tmp_path), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) is None
     with open_data_directory(tmp_path, ids=SeededIds()) as data:
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        assert main(["check", str(tmp_path)]) == 0
-        text = capsys.readouterr().out
-        assert str(data.identity.cluster_id) in text
-        assert "yes" in text
+        assert main(["check", str(tmp_path)]) == 3
+        assert "stop it first" in capsys.readouterr().err
     assert main(["check", str(tmp_path)]) == 0
-    assert "in use      no" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert str(data.identity.cluster_id) in text
+    assert "journal     not made yet" in text
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

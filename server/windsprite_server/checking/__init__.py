@@ -1,0 +1,1 @@
+"""`windsprite-server check`: what a data directory holds, and whether it is sound."""
