@@ -18,6 +18,7 @@ from windsprite_protocol.batches import (
     build_batch,
     check_stored,
     iter_batches,
+    pass_lone_batches,
     read_header,
     slice_batch,
     stamp_batch,
@@ -119,6 +120,58 @@ def test_from_producer_to_reader(sent, partition_id, base_offset, base_timestamp
     assert [(m.payload, m.raw_id, m.origin_timestamp, m.raw_user_headers) for m in read] == sent
     assert [m.offset for m in read] == list(range(base_offset, base_offset + len(sent)))
     assert {(m.partition_id, m.timestamp) for m in read} == {(partition_id, base_timestamp)}
+
+
+def lone_batches(sent, place):
+    """Stored batches of one message each, and where each of them ends."""
+    stored, ends = bytearray(), []
+    for number, message in enumerate(sent):
+        batch = build_batch([message])
+        stamp_batch(batch, partition_id=3, base_offset=place + number, base_timestamp=9 + number)
+        stored += batch
+        ends.append(len(stored))
+    return stored, ends
+
+
+def passed(stored, start, offset, **changes):
+    asked = {"partition_id": 3, "stop_offset": 2**63, "timestamp": 8} | changes
+    return tuple(pass_lone_batches(memoryview(stored), start, offset=offset, **asked))
+
+
+@given(MESSAGES, st.integers(0, 2**40), st.binary(max_size=300), st.data())
+def test_lone_batches_are_passed_up_to_any_bound(sent, place, cut, data):
+    stored, ends = lone_batches(sent, place)
+    assert passed(stored + cut, 0, place) == (ends[-1], place + len(sent), 8 + len(sent))
+    count = data.draw(st.integers(0, len(sent)))
+    stop = (ends[count - 1] if count else 0, place + count, 8 + count)
+    assert passed(stored, 0, place, stop_offset=place + count) == stop
+    missing = data.draw(st.integers(1, 300))
+    whole = sum(end <= len(stored) - missing for end in ends)
+    stop = (ends[whole - 1] if whole else 0, place + whole, 8 + whole)
+    assert passed(stored[:-missing], 0, place) == stop
+
+
+@given(MESSAGES, st.data())
+def test_no_damaged_batch_is_passed(sent, data):
+    stored, ends = lone_batches(sent, 5)
+    position = data.draw(st.integers(0, len(stored) - 1))
+    stored[position] ^= data.draw(st.integers(1, 255))
+    before = sum(end <= position for end in ends)
+    start = ends[before - 1] if before else 0
+    assert passed(stored, 0, 5) == (start, 5 + before, 8 + before)
+
+
+def test_batches_that_do_not_follow_are_not_passed():
+    message = NewMessage(b"payload", bytes(16), 10**15)
+    stored, ends = lone_batches([message, message], 5)
+    assert passed(stored, 0, 5) == (ends[1], 7, 10)
+    assert passed(stored, ends[0], 6, timestamp=9) == (ends[1], 7, 10)
+    for change in ({"offset": 4}, {"offset": 6}, {"partition_id": 2}, {"timestamp": 9}):
+        asked = {"offset": 5} | change
+        assert passed(stored, 0, **asked) == (0, asked["offset"], change.get("timestamp", 8))
+    several = build_batch([message, message])
+    stamp_batch(several, partition_id=3, base_offset=5, base_timestamp=9)
+    assert passed(several, 0, 5) == (0, 5, 8)
 
 
 @given(MESSAGES, st.data())

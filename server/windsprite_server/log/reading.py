@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from windsprite_protocol.batches import BatchHeader
+from windsprite_protocol.batches import BatchHeader, StoredRun, pass_lone_batches
 from windsprite_protocol.model.messages import Buffer
 from windsprite_server.log.descriptors import OpenFile
 from windsprite_server.log.files import Files
@@ -177,6 +177,10 @@ class _Gatherer:
     def is_done(self) -> bool:
         return self.next >= self.end
 
+    @property
+    def room_left(self) -> int:
+        return self.room - self._size
+
     def has_room(self, length: int) -> bool:
         """Whether another batch may be taken; the first one always may, as it can be cut."""
         return not self._count or self._size + length <= self.room
@@ -197,6 +201,13 @@ class _Gatherer:
         self._size += size
         self.next = header.base_offset + first + count
         return first + count == header.message_count
+
+    def add_run(self, window: Window, start: int, run: StoredRun) -> None:
+        """Take batches of one message each, all of which are wanted; `start` is in the window."""
+        self._extend_run(window.loaded, start, run.end - start)
+        self._count += run.next_offset - self.next
+        self._size += run.end - start
+        self.next = run.next_offset
 
     def result(self) -> ReadResult:
         self._end_run()
@@ -300,7 +311,10 @@ class _PartReader:
 
     def gather(self, place: Place, gatherer: _Gatherer) -> None:
         """Hand over sound batches, from a place on, until it is enough or something is wrong."""
-        while not gatherer.is_done and place.offset < self._part.next_offset:
+        while True:
+            place = self._pass_lone_batches(place, gatherer)
+            if gatherer.is_done or place.offset >= self._part.next_offset:
+                return
             try:
                 header = self.header(place)
                 if not gatherer.has_room(header.batch_length):
@@ -315,6 +329,26 @@ class _PartReader:
             if not gatherer.add(self._window, found, batch):
                 return
             place = after(found)
+
+    def _pass_lone_batches(self, place: Place, gatherer: _Gatherer) -> Place:
+        """Hand over the batches of one message that stand here in memory; often there is none."""
+        window = self._window
+        start = place.position - window.start
+        end = min(len(window.loaded), start + gatherer.room_left)
+        if place.offset != gatherer.next or not 0 <= start < end:
+            return place
+        run = pass_lone_batches(
+            window.loaded[:end],
+            start,
+            partition_id=self._partition_id,
+            offset=place.offset,
+            stop_offset=min(gatherer.end, self._part.next_offset),
+            timestamp=place.timestamp,
+        )
+        if run.end == start:
+            return place
+        gatherer.add_run(window, start, run)
+        return Place(window.start + run.end, run.next_offset, run.timestamp)
 
     def _seek_thoroughly(self, place: Place, offset: int) -> Place | Gap:
         while True:
