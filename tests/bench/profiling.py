@@ -3,6 +3,7 @@
 Samples come from py-spy, which has to be allowed to look at another process (root, or
 `kernel.yama.ptrace_scope` 0). A sample is a moment at which the thread of the event loop was
 running; its share of all of them, times the processor time of a request, is the cost of a function.
+Functions of C count for the Python function that calls them: `write` of `log/files.py` is `pwrite`.
 """
 
 import signal
@@ -15,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.contenders import ALL, OURS, load
+from bench.rows import fill_tail
 from bench.systems.windsprite import Windsprite
 from bench.workload import Workload
 
-_RATE = 500
-_SHOWN = 25
+_RATE = 1000
+_SHOWN = 20
+_CALLED_BY_THE_LOOP = ("buffer_updated", "get_buffer")
+_LOOP = "event loop: waiting, receiving, sending"
 
 CASES: dict[str, tuple[str, Workload, int, int]] = {
     "send-1000": ("produce", Workload(300, 1000, 1024), 4, 1000),
@@ -39,14 +43,14 @@ def profile(name: str, folder: Path) -> Iterator[str]:
     server = Windsprite(folder, settings=settings)
     server.start()
     try:
-        load(ours, server, "produce", "warm-up", Workload(2, 1000, 1024))
+        fill_tail(server)
         if action == "consume":
             load(ours, server, "produce", "profile", work, depth=32)
             work = Workload(work.batches * work.batch // polled, polled, work.size)
         output = folder / "samples.txt"
         spy = subprocess.Popen(
             [
-                *(Path(sys.executable).parent / "py-spy", "record", "--native"),
+                *(Path(sys.executable).parent / "py-spy", "record", "--nonblocking", "--function"),
                 *("--rate", str(_RATE), "--format", "raw", "--output", output),
                 *("--pid", str(server.pid)),
             ],
@@ -65,20 +69,18 @@ def profile(name: str, folder: Path) -> Iterator[str]:
 def _table(name: str, samples: str, found: dict[str, Any], requests: int) -> Iterator[str]:
     own: Counter[str] = Counter()
     with_callees: Counter[str] = Counter()
-    total = 0
     for line in samples.splitlines():
         stack, _, count = line.rpartition(" ")
         frames = stack.split(";")
-        if not any("buffer_updated" in frame for frame in frames):
-            continue
-        total += int(count)
-        own[frames[-1]] += int(count)
-        for frame in set(frames):
+        is_ours = [any(name in frame for name in _CALLED_BY_THE_LOOP) for frame in frames]
+        start = is_ours.index(True) if any(is_ours) else None
+        served = [_LOOP] if start is None else frames[start:]
+        own[served[-1]] += int(count)
+        for frame in set(served):
             with_callees[frame] += int(count)
+    total = own.total()
     cost = found["server_seconds"] * 1e6 / requests
     yield f"{name}: {cost:,.1f} us of the server's processors for each request, {total} samples"
-    if not total:
-        return
     for title, counter in (("in the function itself", own), ("with what it calls", with_callees)):
         yield f"  {title}"
         for frame, count in counter.most_common(_SHOWN):

@@ -4,8 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bench.contenders import ALL, Contender, why_missing
+from bench.contenders import ALL, OURS, Contender, load, why_missing
 from bench.measurements import Results
+from bench.processes import System
+from bench.workload import Workload
+
+_WARM_UP_BYTES = 300_000_000  # more than the tail cache holds by default
 
 
 @dataclass(slots=True)
@@ -67,3 +71,13 @@ def turned(contenders: list[Contender], repeat: int) -> list[Contender]:
     """The contenders in another order for each repeat, so that none always comes after another."""
     at = repeat % len(contenders)
     return contenders[at:] + contenders[:at]
+
+
+def fill_tail(system: System) -> None:
+    """Bring one of our servers to the state it is in after a while: all its memory is in use.
+
+    Until then each batch takes memory that the system has to clear first, which costs more than
+    all the rest.
+    """
+    work = Workload(batches=_WARM_UP_BYTES // 10_500_000, batch=1000, size=10_240)
+    load(ALL[OURS], system, "produce", "warm-up", work, depth=4)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.contenders import ALL, OURS, load, running
 from bench.processes import System
-from bench.rows import Run
+from bench.rows import Run, fill_tail
 from bench.systems.windsprite import Windsprite
 from bench.workload import Workload
 
@@ -29,6 +29,7 @@ class Scaling:
     def measure(self, run: Run, folder: Path) -> None:
         with running((ALL[OURS],), folder) as systems:
             system = systems[Windsprite]
+            fill_tail(system)
             for batch, batches in ((1, 8000), (100, 2000)):
                 work = Workload(batches=batches, batch=batch, size=_SIZE)
                 self._partitions(run, system, work)

@@ -19,12 +19,11 @@ from bench.contenders import (
     running,
 )
 from bench.processes import System
-from bench.rows import Run, turned
+from bench.rows import Run, fill_tail, turned
 from bench.systems.windsprite import Windsprite
 from bench.workload import Workload
 
 WRITE = "sequential write()"
-_WARM_UP_BYTES = 300_000_000  # more than the tail cache holds by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,8 @@ class Throughput:
     def measure(self, run: Run, folder: Path) -> None:
         contenders = run.taking_part(*self.contenders)
         with running(contenders, folder, fsync=self.fsync) as systems:
-            if Windsprite in systems and not run.quick and not self.fsync:
-                _fill_tail(systems[Windsprite])
+            if Windsprite in systems:
+                fill_tail(systems[Windsprite])
             repeats = run.repeats_of(self.usual_repeats)
             for repeat in range(repeats):
                 for contender in turned(contenders, repeat):
@@ -131,12 +130,6 @@ class Throughput:
 
     def _read_back(self, reader: Contender, system: System, place: str) -> None:
         load(reader, system, "verify", place, self.workload, depth=self.depth)
-
-
-def _fill_tail(system: System) -> None:
-    """Bring the server to the state it is in after a while: its memory is in use."""
-    work = Workload(batches=_WARM_UP_BYTES // 10_500_000, batch=1000, size=10_240)
-    load(ALL[OURS], system, "produce", "warm-up", work, depth=4)
 
 
 def _work(batch: int, size: int, connections: int, messages: int) -> Workload:
