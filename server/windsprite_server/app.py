@@ -312,12 +312,14 @@ async def serve(
         loop.add_signal_handler(number, stop, number)
     loop.set_exception_handler(lambda _, context: _tell_unhandled(context, logger))
     server = Server(settings, logger, recent_log=recent_log)
+    gc.disable()  # nearly all that a start makes stays, so looking for garbage would be in vain
     running = await server.start()
     if settings.tcp.tls.enabled:
         loop.add_signal_handler(signal.SIGHUP, server.reload)
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
+    gc.enable()
     logger.info(
         "listening",
         tcp=str(running.tcp_address),
@@ -462,6 +464,7 @@ def _log_limits(settings: Settings) -> LogLimits:
     storage = settings.storage
     return LogLimits(
         tail_bytes=storage.tail_memory,
+        index_bytes=storage.index_memory,
         index_interval=storage.index_interval,
         consumer_offsets=settings.limits.max_consumer_offsets,
         descriptors=storage.open_files,

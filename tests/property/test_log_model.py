@@ -60,7 +60,7 @@ class LogMachine(RuleBasedStateMachine):
             index_interval=interval,
             consumer_offsets=4,
             descriptors=3,
-            loaded_indexes=1,
+            index_bytes=1,
             read_threads=1,
             sync_threads=1,
         )

@@ -19,25 +19,36 @@ T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    """Lets go of what was not used for longest when there is more than `limit` of it."""
+    """Lets go of what was not used for longest when all together is more than `limit`.
 
-    __slots__ = ("_entries", "_let_go", "_limit")
+    Args:
+        limit: What all together may weigh; one alone may weigh more.
+        weigh: What one weighs when it is used.
+        let_go: Called with each that has to go.
+    """
 
-    def __init__(self, limit: int, let_go: Callable[[T], None]) -> None:
-        self._entries: OrderedDict[T, None] = OrderedDict()
+    __slots__ = ("_let_go", "_limit", "_weigh", "_weights", "weight")
+
+    def __init__(self, limit: int, weigh: Callable[[T], int], let_go: Callable[[T], None]) -> None:
         self._limit = limit
+        self._weigh = weigh
         self._let_go = let_go
+        self._weights: OrderedDict[T, int] = OrderedDict()
+        self.weight = 0
 
     def touch(self, entry: T) -> None:
         """Note a use."""
-        self._entries[entry] = None
-        self._entries.move_to_end(entry)
-        if len(self._entries) > self._limit:
-            self._let_go(self._entries.popitem(last=False)[0])
+        self.forget(entry)
+        weight = self._weights[entry] = self._weigh(entry)
+        self.weight += weight
+        while self.weight > self._limit and len(self._weights) > 1:
+            oldest, weight = self._weights.popitem(last=False)
+            self.weight -= weight
+            self._let_go(oldest)
 
     def forget(self, entry: T) -> None:
         """Let go of something that is gone."""
-        self._entries.pop(entry, None)
+        self.weight -= self._weights.pop(entry, 0)
 
 
 @dataclass(frozen=True, slots=True)

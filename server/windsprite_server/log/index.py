@@ -34,6 +34,7 @@ END_MARK_SIZE: Final = 2 * ENTRY.size
 # The last character is the version of this format.
 _MAGIC: Final = int.from_bytes(b"wsindex1", "little")
 _END_MARK: Final = 1 << 63
+_OBJECT_BYTES: Final = 512
 
 
 class EndMark(NamedTuple):
@@ -71,6 +72,11 @@ class SegmentIndex:
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    @property
+    def memory(self) -> int:
+        """Bytes it takes in memory."""
+        return _OBJECT_BYTES + ENTRY.size * len(self._offsets)
 
     @property
     def last(self) -> Entry | None:

@@ -79,7 +79,7 @@ class LogLimits:
         index_interval: Bytes of a segment between two entries of its index.
         consumer_offsets: Keys of each kind a partition may hold.
         descriptors: Files kept open at once, apart from those in use in threads.
-        loaded_indexes: Sealed segments whose index is kept in memory.
+        index_bytes: Memory for the indexes of sealed segments, over all partitions.
         inline_read_bytes: Larger reads from disk go to a thread even if they are in memory.
         read_threads: Cold reads at once, over all partitions.
         sync_threads: fsyncs at once, over all partitions.
@@ -90,7 +90,7 @@ class LogLimits:
     index_interval: int = DEFAULT_INTERVAL
     consumer_offsets: int = 4096
     descriptors: int = 4096
-    loaded_indexes: int = 256
+    index_bytes: int = 64 * 1024 * 1024
     inline_read_bytes: int = 2 * 1024 * 1024
     read_threads: int = 4
     sync_threads: int = 4

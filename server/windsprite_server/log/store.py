@@ -60,7 +60,7 @@ class LogStore:
             tail_budget=TailBudget(limits.tail_bytes),
             sync_pool=syncing,
             read_pool=reading,
-            loaded_indexes=Recent(limits.loaded_indexes, _let_go),
+            loaded_indexes=Recent(limits.index_bytes, _index_bytes, _let_go),
             space=DiskSpace(files, self._directory, limits.free_bytes, logger),
             logger=logger,
         )
@@ -212,6 +212,10 @@ class LogStore:
             self._context.logger.warning(
                 "log_directory_not_removed", directory=directory, reason=error.strerror
             )
+
+
+def _index_bytes(segment: Segment) -> int:
+    return 0 if segment.index is None else segment.index.memory
 
 
 def _let_go(segment: Segment) -> None:

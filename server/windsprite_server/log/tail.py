@@ -22,12 +22,17 @@ class TailBudget:
         used: Bytes in use, with what each batch costs beside its bytes.
     """
 
-    __slots__ = ("_limit", "_queue", "used")
+    __slots__ = ("_limit", "_queue", "_stale", "used")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._queue: deque[tuple[Tail, int]] = deque()
+        self._stale = 0
         self.used = 0
+
+    def __len__(self) -> int:
+        """Batches it keeps account of."""
+        return len(self._queue)
 
     def charge(self, tail: "Tail", cost: int) -> None:
         """Count a batch just added to a tail, and make room for it."""
@@ -37,17 +42,29 @@ class TailBudget:
             oldest, freed = self._queue.popleft()
             if oldest.drop_oldest(freed):
                 self.used -= freed
+            else:
+                self._stale -= 1
 
-    def refund(self, cost: int) -> None:
+    def refund(self, cost: int, batches: int) -> None:
         """Take back all that a closed tail was charged."""
         self.used -= cost
+        # Its batches leave the queue when their turn comes, or when they are most of it.
+        self._stale += batches
+        if self._stale > _TRIM and 2 * self._stale > len(self._queue):
+            self._queue = deque(entry for entry in self._queue if not entry[0].is_closed)
+            self._stale = 0
 
 
 class Tail:
-    """The newest batches of one partition, without gaps up to the end of its log."""
+    """The newest batches of one partition, without gaps up to the end of its log.
+
+    Attributes:
+        is_closed: Whether it is of no use any more.
+    """
 
     __slots__ = (
         "_bases", "_batches", "_budget", "_cost", "_head", "_next", "_starts", "_times",
+        "is_closed",
     )  # fmt: skip
 
     def __init__(self, budget: TailBudget) -> None:
@@ -61,6 +78,7 @@ class Tail:
         self._head = 0
         self._next = 0
         self._cost = 0
+        self.is_closed = False
 
     def add(self, base_offset: int, count: int, timestamp: int, batch: memoryview) -> None:
         """Keep the batch that was just appended."""
@@ -96,7 +114,8 @@ class Tail:
 
     def close(self) -> None:
         """Forget everything, for good."""
-        self._budget.refund(self._cost)
+        self.is_closed = True
+        self._budget.refund(self._cost, len(self._bases) - self._head)
         self._bases, self._times, self._batches, self._starts = [], [], [], [0]
         self._head = self._cost = 0
 

@@ -405,6 +405,12 @@ class Storage(Section):
         description="Memory for the newest batches, over all partitions. What is older is read "
         "through the page cache of the system.",
     )
+    index_memory: Size = Field(
+        default=64 * MIB,
+        ge=0,
+        description="Memory for the indexes of full segments, over all partitions. Those not in "
+        "memory are read again when they are needed.",
+    )
     index_interval: Size = Field(
         default=64 * KIB,
         ge=4 * KIB,

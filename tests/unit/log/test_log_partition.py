@@ -28,6 +28,7 @@ from windsprite_server.log.errors import (
 from windsprite_server.log.files import Files
 from windsprite_server.log.keys import Durability, LogLimits, PartitionOptions
 from windsprite_server.log.results import ReadResult
+from windsprite_server.log.tail import OVERHEAD, Tail, TailBudget
 
 PERSISTED = PartitionOptions(
     durability=Durability.PERSISTED, consumer_offset_durability=Durability.PERSISTED
@@ -242,7 +243,7 @@ async def test_a_removed_directory_that_stays_is_finished_at_the_next_start(open
 
 
 async def test_few_files_stay_open_however_many_segments_there_are(opened) -> None:
-    limits = LogLimits(tail_bytes=0, descriptors=4, loaded_indexes=2)
+    limits = LogLimits(tail_bytes=0, descriptors=4, index_bytes=1200)
     harness = opened(options=PartitionOptions(segment_size=1), limits=limits)
     for number in range(40):
         append(harness.log, b"%d" % number)
@@ -260,6 +261,34 @@ async def test_the_tail_stays_within_its_budget(opened) -> None:
     assert budget.used > 10_000
     await harness.store.remove(KEY)
     assert budget.used == 0
+
+
+async def test_batches_of_closed_tails_are_not_kept_account_of() -> None:
+    """Purges again and again, none of which fills the budget."""
+    budget = TailBudget(1 << 30)
+    lasting = Tail(budget)
+    lasting.add(0, 1, NOW, memoryview(b"x"))
+    for _ in range(20):
+        tail = Tail(budget)
+        for number in range(1000):
+            tail.add(number, 1, NOW, memoryview(b"x"))
+        tail.close()
+        assert len(budget) <= 2001
+    assert budget.used == 1 + OVERHEAD
+    assert lasting.covers(0)
+
+
+async def test_indexes_of_sealed_segments_stay_within_their_budget(opened) -> None:
+    limits = LogLimits(tail_bytes=0, index_interval=1, index_bytes=8000)
+    harness = opened(limits=limits, options=PartitionOptions(segment_size=20_000))
+    for number in range(1000):
+        append(harness.log, b"%d" % number)
+    indexes = harness.store._context.loaded_indexes
+    for start in range(0, 1000, 10):
+        assert await read(harness.log, start, 1) == [(start, b"%d" % start)]
+        assert indexes.weight <= 8000
+    loaded = [one.index.memory for one in harness.log._segments[:-1] if one.index is not None]
+    assert 4000 < sum(loaded) <= 8000
 
 
 async def test_a_small_batch_does_not_hold_a_large_receive_buffer(opened) -> None:
@@ -407,7 +436,7 @@ async def test_bug_13_a_reader_goes_from_disk_to_memory_without_a_jump(opened) -
 
 
 async def test_bug_14_no_jump_at_any_border_of_segments_and_index(opened) -> None:
-    limits = LogLimits(tail_bytes=0, index_interval=900, loaded_indexes=1)
+    limits = LogLimits(tail_bytes=0, index_interval=900, index_bytes=1)
     harness = opened(options=PartitionOptions(segment_size=2500), limits=limits)
     log = harness.log
     for number in range(30):

@@ -253,7 +253,7 @@ async def test_an_index_that_is_not_true_is_not_believed(kind) -> None:
 
 async def test_an_index_that_goes_bad_while_running_is_made_anew() -> None:
     harness, _ = await closed_log(20, segment_size=2000, interval=1)
-    harness.limits = LogLimits(loaded_indexes=1, tail_bytes=0, index_interval=1)
+    harness.limits = LogLimits(index_bytes=1, tail_bytes=0, index_interval=1)
     log = harness.open()
     for name in harness.names():
         if name.endswith(".index"):

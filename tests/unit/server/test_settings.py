@@ -63,6 +63,7 @@ ALTERNATIVES: dict[str, tuple[str, object]] = {
     "personal_access_token.cleaner.enabled": ("false", False),
     "personal_access_token.cleaner.interval": ("2 s", 2.0),
     "storage.tail_memory": ("0", 0),
+    "storage.index_memory": ("1 MiB", 2**20),
     "storage.index_interval": ("4 KiB", 4096),
     "storage.min_free": ("1 GiB", 2**30),
     "storage.open_files": ("100", 100),
