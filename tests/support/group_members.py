@@ -130,10 +130,12 @@ async def owned(wire: WireClient, group: Identifier = GROUP) -> dict[int, list[i
     return {member.id: list(member.partitions) for member in details.members}
 
 
-async def fill(wire: WireClient, partitions: Sequence[int], count: int = 10) -> None:
+async def fill(
+    wire: WireClient, partitions: Sequence[int], count: int = 10, payload: bytes = b"x"
+) -> None:
     """Append so many messages to each of the partitions."""
     for partition in partitions:
-        batch, _ = batch_of([b"x"] * count)
+        batch, _ = batch_of([payload] * count)
         request = SendMessages(STREAM, TOPIC, ToPartition(partition), count, batch)
         await wire.call(request)
 

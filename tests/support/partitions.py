@@ -41,7 +41,7 @@ class PartitionNode:
         self.open()
 
     def open(self) -> None:
-        logger = make_logger(
+        logger = self.logger = make_logger(
             log_format="json", level="debug", stream=self._output, clock=self.clock
         )
         limits = LogLimits(tail_bytes=0, sync_threads=1, read_threads=1)

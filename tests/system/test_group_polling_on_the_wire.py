@@ -1,7 +1,10 @@
 """Consumer groups, answer by answer: polls, offsets and rebalancing (spec 05, 6 to 11)."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from types import CoroutineType
+from typing import Any
 
 import pytest
 
@@ -33,10 +36,6 @@ from windsprite_protocol.model.offsets import (
     GetConsumerOffset,
     StoreConsumerOffset,
 )
-from windsprite_protocol.model.permissions import (
-    GlobalPermissions,
-    Permissions,
-)
 from windsprite_protocol.model.streams import CreateStream, DeleteStream, PurgeStream, UpdateStream
 from windsprite_protocol.model.system import (
     GetMe,
@@ -50,19 +49,10 @@ from windsprite_protocol.model.topics import (
     UpdateTopic,
 )
 from windsprite_protocol.model.users import CreateUser
+from windsprite_server.handlers.services import Services
+from windsprite_server.handlers.table import HANDLERS
+from windsprite_server.session import Connection
 
-GET, LIST, CREATE, DELETE, JOIN, LEAVE, SYNC = range(600, 607)
-POLL, STORE_OFFSET, DELETE_OFFSET = 100, 121, 122
-GROUP_COMMANDS = [GET, LIST, CREATE, DELETE, JOIN, LEAVE, SYNC]
-CHANGES = [CREATE, DELETE, JOIN, LEAVE]
-
-TARGET = bytes.fromhex("02066f7264657273 010400000000")
-BILLING = bytes.fromhex("020762696c6c696e67")
-BILLING_NAME = bytes.fromhex("0762696c6c696e67")
-
-CLIENT_OF_THE_EXAMPLES = bytes(range(16))
-
-EVERYTHING = Permissions(GlobalPermissions(read_streams=True))
 MISSING_STREAM = ("missing", TOPIC)
 MISSING_TOPIC = (STREAM, "missing")
 
@@ -487,6 +477,82 @@ async def test_new_names_do_not_touch_groups(three: list[Member]) -> None:
     await root.call(UpdateTopic("renamed", TOPIC, "also"))
     assignment = await member.wire.call(SyncConsumerGroup("renamed", "also", GROUP))
     assert (assignment.generation, assignment.partitions) == (1, (0, 1, 2))
+
+
+# --- Polls that have to wait for the disk --------------------------------------------------------
+
+
+class SlowPolls:
+    """Polls that read from the disk are answered when a test lets them."""
+
+    def __init__(self) -> None:
+        self.waiting = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+
+    def poll(self, services: Services, connection: Connection, request: PollMessages) -> Any:
+        answer = HANDLERS[PollMessages](services, connection, request)
+        return self._hold(answer) if isinstance(answer, CoroutineType) else answer
+
+    async def _hold(self, answer: Awaitable[Any]) -> Any:
+        self.waiting.set()
+        await self.may_go_on.wait()
+        return await answer
+
+
+async def let_it_move(one: Member, two: Member) -> None:
+    await two.join()
+    assert await two.sync() == (2, [2])
+
+
+async def purge_it(_: Member, two: Member) -> None:
+    await two.wire.call(PurgeTopic(STREAM, TOPIC))
+
+
+async def delete_it(_: Member, two: Member) -> None:
+    await two.wire.call(DeleteTopic(STREAM, TOPIC))
+
+
+async def leave_it_alone(_: Member, two: Member) -> None:
+    await two.wire.call(GetMe())
+
+
+@pytest.mark.parametrize("happens", [let_it_move, purge_it, delete_it, leave_it_alone])
+async def test_what_happens_while_a_poll_waits_for_the_disk(
+    tmp_path: Path, happens: Callable[[Member, Member], Awaitable[None]]
+) -> None:
+    polls = SlowPolls()
+    async with (
+        real_server(
+            tmp_path,
+            settings={"storage": {"tail_memory": 0}},
+            handlers={**HANDLERS, PollMessages: polls.poll},
+        ) as server,
+        members(server, 2) as (one, two),
+    ):
+        await one.wire.call(CreateStream(STREAM))
+        await one.wire.call(CreateTopic(STREAM, 3, "events"))
+        await one.wire.call(CreateConsumerGroup(STREAM, TOPIC, GROUP))
+        for _ in range(3):
+            await fill(one.wire, [2], 1, bytes(1 << 20))
+        await one.join()
+        await one.wire.send(*one.wire.encode(one.poll_request(2, 3, commit=True)))
+        async with asyncio.timeout(5):
+            await polls.waiting.wait()
+        await happens(one, two)
+        polls.may_go_on.set()
+        answer = await one.wire.receive()
+        assert answer.header.status == 0
+        if happens is leave_it_alone:
+            assert answer.body[:16] == bytes.fromhex("02000000 0200000000000000 03000000")
+            assert await one.stored(2) == 2
+        else:
+            assert answer.body == bytes.fromhex("ffffffff 0000000000000000 00000000")
+        if happens is let_it_move:
+            assert await two.stored(2) is None
+            assert await two.poll(2, 3) == [0, 1, 2]
+        if happens is purge_it:
+            assert await one.stored(2) is None
+            assert await one.sync() == (1, [0, 1, 2])
 
 
 # --- Restarts ------------------------------------------------------------------------------------

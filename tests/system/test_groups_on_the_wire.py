@@ -52,7 +52,7 @@ from windsprite_protocol.model.topics import (
 from windsprite_protocol.model.users import CreateUser, DeleteUser, UpdatePermissions
 
 GET, LIST, CREATE, DELETE, JOIN, LEAVE, SYNC = range(600, 607)
-POLL, STORE_OFFSET, DELETE_OFFSET = 100, 121, 122
+POLL, STORE_OFFSET = 100, 121
 GROUP_COMMANDS = [GET, LIST, CREATE, DELETE, JOIN, LEAVE, SYNC]
 CHANGES = [CREATE, DELETE, JOIN, LEAVE]
 
