@@ -159,6 +159,9 @@ def test_passwords_from_a_pipe(address: str, user: str) -> None:
 
     assert as_root("user", "create", f"{user}-2", data=b"second\n").code == 0
     assert logs_in(address, f"{user}-2", "second")
+    words = ("user", "create", f"{user}-3", "--password-file", "-")
+    assert as_root(*words, data=b"another\n").code == 0
+    assert logs_in(address, f"{user}-3", "another")
     assert as_root("user", "password", user, data=b"secret\nthird\n").code == 0
     assert logs_in(address, user, "third")
     assert not logs_in(address, user, "secret")

@@ -122,7 +122,9 @@ def test_the_longest_line_fits(cli: CommandLine, stream: str, file: Path) -> Non
 
 def test_a_pipe_through_both_ways(server: str, stream: str) -> None:
     data = random_lines(2)
-    sent = run_program(server, "send", stream, "t", "--create", "--output", "json", data=data)
+    sent = run_program(
+        server, "send", stream, "t", "--create", "--file", "-", "--output", "json", data=data
+    )
     assert sent.code == 0, sent.err
     lines = data.splitlines(keepends=True)
     assert sent.json["messages"] == data.count(b"\n") == 300 <= len(lines)

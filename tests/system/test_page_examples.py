@@ -40,6 +40,11 @@ def test_the_example_of_users(address: str, capsys: pytest.CaptureFixture[str]) 
     assert asyncio.run(count_messages(address)) == 1
 
 
+def test_the_example_of_groups(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run_example("docs/groups.md", address)
+    assert capsys.readouterr().out == "b'one'\nb'two'\n"
+
+
 async def count_messages(address: str) -> int:
     async with windsprite.connect(f"iggy://iggy:iggy@{address}") as client:
         topic = await client.get_topic("orders", "events")

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Final
 
 from windsprite import Identifier
@@ -139,6 +140,18 @@ def parse_key(text: str) -> bytes:
         message = f"a key has 1 to {_MAX_KEY_BYTES} bytes"
         raise ValueError(message)
     return key
+
+
+def parse_file(text: str) -> Path:
+    """A file to read; `-` is the standard input.
+
+    Raises:
+        ValueError: It looks like an option whose file was forgotten.
+    """
+    if text.startswith("-") and text != "-":
+        message = f"{text!r} looks like an option; write ./{text} if it is a file"
+        raise ValueError(message)
+    return Path(text)
 
 
 def parse_segment_size(text: str) -> int:

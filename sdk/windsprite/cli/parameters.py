@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 from cyclopts import Parameter
 
 from windsprite import Identifier
-from windsprite.cli.arguments import parse_identifier
+from windsprite.cli.arguments import parse_file, parse_identifier
 from windsprite.cli.context import Context
 from windsprite.cli.conversion import converter
 
@@ -33,3 +33,15 @@ TopicName: TypeAlias = Annotated[
     ),
 ]
 NewName: TypeAlias = Annotated[str, Parameter(name="NAME", help="1 to 255 bytes, as it is.")]
+
+
+def file_option(text: str) -> Parameter:
+    """An option for a file to be read, `-` for the standard input, with its help."""
+    return Parameter(
+        converter=converter(parse_file),
+        n_tokens=1,
+        accepts_keys=False,
+        allow_leading_hyphen=True,
+        metavar="FILE",
+        help=text,
+    )

@@ -20,7 +20,7 @@ from windsprite.cli.conversion import converter, flag
 from windsprite.cli.errors import CommandError, UsageError
 from windsprite.cli.lines import Batcher, LineSplitter, LineTooLongError
 from windsprite.cli.output import dump_json
-from windsprite.cli.parameters import CommandContext, StreamName, TopicName
+from windsprite.cli.parameters import CommandContext, StreamName, TopicName, file_option
 from windsprite.cli.progress import Meter
 from windsprite.cli.topics import Partitions
 from windsprite_protocol.batches import MAX_PAYLOAD_BYTES
@@ -39,9 +39,7 @@ async def send(
     topic: TopicName,
     /,
     *,
-    file: Annotated[
-        Path, Parameter(help="What to send; - is the standard input.", metavar="FILE")
-    ] = _STANDARD_INPUT,
+    file: Annotated[Path, file_option("What to send; - is the standard input.")] = _STANDARD_INPUT,
     key: Annotated[
         bytes | None,
         Parameter(

@@ -14,7 +14,7 @@ from windsprite.cli.context import Context
 from windsprite.cli.conversion import converter, each, flag
 from windsprite.cli.errors import UsageError
 from windsprite.cli.grants import Grant, parse_grant, permissions_of
-from windsprite.cli.parameters import CommandContext
+from windsprite.cli.parameters import CommandContext, file_option
 from windsprite.cli.passwords import read_password
 from windsprite.cli.views import show_user, show_users
 
@@ -46,10 +46,9 @@ Grants: TypeAlias = Annotated[
 
 def _file_of(whose: str) -> Parameter:
     """An option for a file that holds a password."""
-    return Parameter(
-        metavar="FILE",
-        help=f"The file whose first line is {whose}. Without it the password is asked for on a "
-        "terminal, or else read from the standard input.",
+    return file_option(
+        f"The file whose first line is {whose}; - is the standard input. Without it the password "
+        "is asked for on a terminal, or else read from the standard input."
     )
 
 

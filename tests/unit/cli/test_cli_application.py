@@ -148,6 +148,8 @@ def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str])
         "send s t --key a --partition 1",
         "send s t --key=",
         "send s t --partition -1",
+        "send s t --file",
+        "send s t --file --create",
         "send s t --batch 0",
         "send s t --partitions 3",
         "poll s t --from middle",
