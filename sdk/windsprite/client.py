@@ -100,6 +100,8 @@ class Client(
     async def login(self, username: str, password: str) -> None:
         """Log in, or become somebody else; also used for later reconnects.
 
+        The client joins the consumer groups that it belongs to again, as this user.
+
         Raises:
             AuthenticationError: The server refused; the client remains who it was.
         """
@@ -107,6 +109,8 @@ class Client(
 
     async def login_with_token(self, token: str) -> None:
         """Log in with a personal access token; also used for later reconnects.
+
+        The client joins the consumer groups that it belongs to again, as this user.
 
         Raises:
             AuthenticationError: The server refused; the client remains who it was.
