@@ -126,6 +126,7 @@ REJECTIONS = [
     (37, ident("nobody") + name("wrong") + name("secret-2"), 42),
     (37, ident("missing") + name("wrong") + name("secret-2"), 20),
     (42, name("token") + FOREVER, 51),
+    (42, name("other") + u64(2**64 - 2), 56),
     (43, name("missing"), 20),
 ]
 
