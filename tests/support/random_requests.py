@@ -65,7 +65,7 @@ class RandomRequests:
             self.about_streams: 6,
             self.about_topics: 12,
             self.about_partitions: 10,
-            self.about_groups: 8,
+            self.about_groups: 14,
             self.about_users: 12,
             self.about_tokens: 6,
             self.about_offsets: 10,
@@ -111,11 +111,13 @@ class RandomRequests:
         )
 
     def about_groups(self) -> Any:
-        place = self._topic()
-        group = self._random.choice([0, 1, 2, *NAMES])
+        place, group = self._group()
         return self._one_of(
             (4, lambda: groups.CreateConsumerGroup(*place, self._name())),
-            (2, lambda: groups.DeleteConsumerGroup(*place, group)),
+            (1, lambda: groups.DeleteConsumerGroup(*place, group)),
+            (6, lambda: groups.JoinConsumerGroup(*place, group)),
+            (3, lambda: groups.LeaveConsumerGroup(*place, group)),
+            (4, lambda: groups.SyncConsumerGroup(*place, group)),
             (1, lambda: groups.GetConsumerGroup(*place, group)),
             (1, lambda: groups.GetConsumerGroups(*place)),
         )
@@ -145,13 +147,20 @@ class RandomRequests:
         )
 
     def about_offsets(self) -> Any:
-        key = (self._consumer(), *self._topic(), self._random.choice([0, 0, 1, 2, None]))
+        consumer, (stream, topic) = self._consumer()
+        number = self._random.choice([0, 0, 1, 2, None])
+        key = (consumer, stream, topic, number)
         offset = self._random.choice([0, 0, 1, 3, 10, 1000])
+        get = (1, lambda: offsets.GetConsumerOffset(*key))
+        if consumer.kind is ConsumerKind.GROUP:
+            # Groups are never behind what they were given, see `poll`.
+            offset = self._random.choice([self._last_offset(stream, topic, number), 1000])
+            return self._one_of((3, lambda: offsets.StoreConsumerOffset(*key, offset)), get)
         return self._one_of(
             (2, lambda: offsets.StoreConsumerOffset(*key, offset)),
             (2, self._catch_up),
             (1, lambda: offsets.DeleteConsumerOffset(*key)),
-            (1, lambda: offsets.GetConsumerOffset(*key)),
+            get,
         )
 
     def about_the_server(self) -> Any:
@@ -185,13 +194,16 @@ class RandomRequests:
             PollingStrategy.last(),
             PollingStrategy.next(),
         ]
+        consumer, place = self._consumer()
+        # Groups commit at once: what they would leave uncommitted would delay changes of owners.
+        auto_commit = consumer.kind is ConsumerKind.GROUP or self._random.random() < 0.5
         return messages.PollMessages(
-            self._consumer(),
-            *self._topic(),
+            consumer,
+            *place,
             self._random.choice([0, 0, 1, 2, None]),
             self._random.choice(strategies),
             self._random.choice([0, 1, 3, 1000]),
-            self._random.random() < 0.5,
+            auto_commit,
         )
 
     def _delete_sealed_segments(self) -> topics.DeleteSegments:
@@ -203,7 +215,7 @@ class RandomRequests:
         (stream, topic, number), partition = self._full_partition()
         ends = [0] if partition is None else [0, *partition.sealed_ends()]
         offset = max(0, self._random.choice(ends) + self._random.choice([0, 0, -1, 1]))
-        consumer = self._consumer()
+        consumer = Consumer(ConsumerKind.SINGLE, 1)
         if partition is not None and partition.offsets:
             slowest = min(partition.offsets, key=lambda key: partition.offsets[key])
             consumer = Consumer(ConsumerKind.SINGLE, slowest)
@@ -257,6 +269,12 @@ class RandomRequests:
         ]
         return self._random.choice(found) if found else ((*self._topic(), 0), None)
 
+    def _last_offset(self, stream: Identifier, topic: Identifier, number: int | None) -> int:
+        found = self._find(stream, topic)
+        if found is None or number is None or number >= len(found.partitions):
+            return 0
+        return found.partitions[number].current_offset
+
     def _new_topic(self) -> tuple[int, str, Options]:
         count = self._random.choice(COUNTS)
         if self._random.random() < 0.5:
@@ -276,8 +294,25 @@ class RandomRequests:
     def _segments(self) -> int:
         return self._random.choice([0, 1, 2, 2**32 - 1])
 
-    def _consumer(self) -> Consumer:
-        return Consumer(ConsumerKind.SINGLE, self._random.choice([1, 2, "worker", "1"]))
+    def _group(self) -> tuple[tuple[Identifier, Identifier], Identifier]:
+        """A topic, and a group that it may have."""
+        found = [
+            ((stream.id, topic.name), group_id if self._random.random() < 0.5 else group.name)
+            for stream in self._model.streams
+            for topic in stream.topics
+            for group_id, group in topic.groups.items()
+        ]
+        if found and self._random.random() < 0.8:
+            return self._random.choice(found)
+        return self._topic(), self._random.choice([0, 1, *NAMES])
+
+    def _consumer(self) -> tuple[Consumer, tuple[Identifier, Identifier]]:
+        """A consumer, and a topic that it may be interested in."""
+        if self._random.random() < 0.3:
+            place, group = self._group()
+            return Consumer(ConsumerKind.GROUP, group), place
+        key = self._random.choice([1, 2, "worker", "1"])
+        return Consumer(ConsumerKind.SINGLE, key), self._topic()
 
     def _user(self) -> Identifier:
         if self._random.random() < 0.8:

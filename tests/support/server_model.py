@@ -96,6 +96,7 @@ class Partition:
     segments: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     """First offset and bytes of each."""
     offsets: dict[Identifier, int] = field(default_factory=dict)
+    group_offsets: dict[int, int] = field(default_factory=dict)
     watermark: int = -1
 
     @property
@@ -130,10 +131,19 @@ class Partition:
 
     def trim(self) -> bool:
         """Remove the segments that are to go, as far as no consumer needs them."""
-        up_to = min([self.watermark, *self.offsets.values()])
+        up_to = min([self.watermark, *self.offsets.values(), *self.group_offsets.values()])
         going = sum(end <= up_to for end in self.sealed_ends())
         del self.segments[:going]
         return going > 0
+
+
+@dataclass
+class Group:
+    name: str
+    members: dict[int, int] = field(default_factory=dict)
+    """The slots of connections that joined."""
+    assigned: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """What connections were told since the last change of members or partitions."""
 
 
 @dataclass
@@ -145,7 +155,7 @@ class Topic:
     derived: dict[str, TypedValue]
     effective: Effective
     partitions: list[Partition] = field(default_factory=list)
-    groups: dict[int, str] = field(default_factory=dict)
+    groups: dict[int, Group] = field(default_factory=dict)
     groups_made: int = 0
     turn: int = 0
 
@@ -183,6 +193,59 @@ class User:
     status: int = 1
     grants: Grants | None = None
     tokens: dict[str, Token] = field(default_factory=dict)
+
+
+class Assignment:
+    """What a member is told that it may poll; the same until members or partitions change."""
+
+    def __init__(self, group: Group, connection: int, partitions_count: int) -> None:
+        self._group = group
+        self._connection = connection
+        self._partitions = range(partitions_count)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, groups.GroupAssignment):
+            return False
+        assigned = self._group.assigned
+        others = {
+            number
+            for connection, numbers in assigned.items()
+            if connection != self._connection
+            for number in numbers
+        }
+        told = assigned.setdefault(self._connection, other.partitions)
+        return told == other.partitions and set(told) <= set(self._partitions) - others
+
+    def __hash__(self) -> int:
+        raise TypeError
+
+
+class Shares:
+    """What members own: each partition belongs to one, and shares differ by one at most.
+
+    So it is as long as nobody leaves messages uncommitted (spec 05, 6.1).
+    """
+
+    def __init__(self, slots: list[int], partitions_count: int) -> None:
+        self._slots = slots
+        self._partitions = range(partitions_count if slots else 0)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, tuple):
+            return False
+        sizes = [len(member.partitions) for member in other]
+        owned = [number for member in other for number in member.partitions]
+        return (
+            [member.id for member in other] == self._slots
+            and sorted(owned) == list(self._partitions)
+            and max(sizes, default=0) - min(sizes, default=0) <= 1
+        )
+
+    def __hash__(self) -> int:
+        raise TypeError
+
+    def __repr__(self) -> str:
+        return f"<equal shares of {self._partitions} for the slots {self._slots}>"
 
 
 class Secret:
@@ -230,7 +293,8 @@ class ServerModel:
 
     def restart(self) -> None:
         """Forget what does not outlive the process."""
-        self.sessions.clear()
+        for connection in list(self.sessions):
+            self._end_session(connection)
         for stream in self.streams:
             for topic in stream.topics:
                 topic.turn = 0
@@ -241,6 +305,7 @@ class ServerModel:
         is_change = plane in (Plane.METADATA, Plane.PARTITION)
         if connection not in self.sessions:
             raise No(evicted(NO_SESSION) if is_change else status(ErrorCode.UNAUTHENTICATED))
+        self.connection = connection
         self.user = find(self.users, self.sessions[connection])
         self.rejected = result if plane is Plane.METADATA else status
         name = type(request).__module__.rpartition(".")[2]
@@ -264,8 +329,11 @@ class ServerModel:
                 for group_id in topic.groups:
                     yield groups.GetConsumerGroup(*at, group_id)
                 for number, partition in enumerate(topic.partitions):
-                    for key in partition.offsets:
-                        consumer = Consumer(ConsumerKind.SINGLE, key)
+                    consumers = [
+                        *(Consumer(ConsumerKind.SINGLE, key) for key in partition.offsets),
+                        *(Consumer(ConsumerKind.GROUP, group_id) for group_id in topic.groups),
+                    ]
+                    for consumer in consumers:
                         yield offsets.GetConsumerOffset(consumer, *at, number)
 
     def settle(self) -> list[tuple[int, int]]:
@@ -403,11 +471,13 @@ class ServerModel:
                 self._check_first(1 <= count <= 1000, ErrorCode.TOO_MANY_PARTITIONS)
                 _, topic = self._managed_topic(request)
                 self._add_partitions(topic, count, a_time_from_now())
+                self._reassign(topic)
             case topics.DeletePartitions(partitions_count=count):
                 self._check_first(1 <= count <= 1000, ErrorCode.TOO_MANY_PARTITIONS)
                 _, topic = self._managed_topic(request)
                 self._check(count <= len(topic.partitions), ErrorCode.INVALID_PARTITIONS_COUNT)
                 del topic.partitions[-count:]
+                self._reassign(topic)
             case topics.DeleteSegments(partition_id=number, segments_count=count):
                 _, topic = self._managed_topic(request)
                 partition = self._partition(topic, number)
@@ -519,9 +589,11 @@ class ServerModel:
             ),
         )
 
-    # Consumer groups; nobody joins any
+    # Consumer groups
 
     def _groups(self, request: Any) -> Any:
+        if isinstance(request, groups.SyncConsumerGroup):
+            return self._sync(request)
         stream, topic = self._topic(request)
         self._may(needs.READ_TOPIC, stream, topic)
         match request:
@@ -529,30 +601,74 @@ class ServerModel:
                 return tuple(self._group_row(topic, group_id) for group_id in sorted(topic.groups))
             case groups.GetConsumerGroup(group=identifier):
                 group_id = self._group_id(topic, identifier)
-                if group_id is None:
-                    return None
-                return groups.ConsumerGroupDetails(self._group_row(topic, group_id), ())
+                return None if group_id is None else self._group_details(topic, group_id)
             case groups.CreateConsumerGroup(name=name):
-                is_free = name not in topic.groups.values()
+                is_free = self._group_id(topic, name) is None
                 self._check(is_free, ErrorCode.CONSUMER_GROUP_NAME_ALREADY_EXISTS)
                 group_id = topic.groups_made
                 topic.groups_made += 1
-                topic.groups[group_id] = name
-                return groups.ConsumerGroupDetails(self._group_row(topic, group_id), ())
-            case groups.DeleteConsumerGroup(group=identifier):
-                group_id = self._group_id(topic, identifier)
-                self._check(group_id is not None, ErrorCode.CONSUMER_GROUP_ID_NOT_FOUND)
+                topic.groups[group_id] = Group(name)
+                return self._group_details(topic, group_id)
+        group_id = self._group_id(topic, request.group)
+        self._check(group_id is not None, ErrorCode.CONSUMER_GROUP_ID_NOT_FOUND)
+        group = topic.groups[group_id]
+        match request:
+            case groups.DeleteConsumerGroup():
                 del topic.groups[group_id]
+                for partition in topic.partitions:
+                    partition.group_offsets.pop(group_id, None)
+            case groups.JoinConsumerGroup():
+                if self.connection not in group.members:
+                    taken = set(group.members.values())
+                    group.members[self.connection] = min(set(range(len(taken) + 1)) - taken)
+                    group.assigned.clear()
+            case groups.LeaveConsumerGroup():
+                is_member = self.connection in group.members
+                self._check(is_member, ErrorCode.CONSUMER_GROUP_MEMBER_NOT_FOUND)
+                self._leave(group, self.connection)
         return None
 
+    def _sync(self, request: groups.SyncConsumerGroup) -> Any:
+        """What a member may poll; told to nobody else, and nobody is told why."""
+        stream = find(self.streams, request.stream)
+        topic = stream and find(stream.topics, request.topic)
+        group_id = topic and self._group_id(topic, request.group)
+        if group_id is None or self.connection not in topic.groups[group_id].members:
+            return None
+        return Assignment(topic.groups[group_id], self.connection, len(topic.partitions))
+
     def _group_id(self, topic: Topic, identifier: Identifier) -> Any:
-        for group_id, name in topic.groups.items():
-            if identifier == (name if isinstance(identifier, str) else group_id):
+        for group_id, group in topic.groups.items():
+            if identifier == (group.name if isinstance(identifier, str) else group_id):
                 return group_id
         return None
 
     def _group_row(self, topic: Topic, group_id: int) -> groups.ConsumerGroup:
-        return groups.ConsumerGroup(group_id, len(topic.partitions), 0, topic.groups[group_id])
+        group = topic.groups[group_id]
+        count = len(topic.partitions)
+        return groups.ConsumerGroup(group_id, count, len(group.members), group.name)
+
+    def _group_details(self, topic: Topic, group_id: int) -> groups.ConsumerGroupDetails:
+        slots = sorted(topic.groups[group_id].members.values())
+        shares: Any = Shares(slots, len(topic.partitions))
+        return groups.ConsumerGroupDetails(self._group_row(topic, group_id), shares)
+
+    def _leave(self, group: Group, connection: int) -> None:
+        if group.members.pop(connection, None) is not None:
+            group.assigned.clear()
+
+    def _reassign(self, topic: Topic) -> None:
+        for group in topic.groups.values():
+            group.assigned.clear()
+
+    def _memberships(self) -> list[tuple[int, int, int]]:
+        return [
+            (stream.id, topic.id, group_id)
+            for stream in self.streams
+            for topic in stream.topics
+            for group_id, group in sorted(topic.groups.items())
+            if self.connection in group.members
+        ]
 
     # Messages
 
@@ -569,12 +685,29 @@ class ServerModel:
                 base_offset = topic.partitions[number].append(payloads)
                 confirmation = messages.Confirmation(stream.id, topic.id, number, base_offset)
                 return messages.Confirmations((confirmation,))
+            case messages.PollMessages(consumer=Consumer(kind=ConsumerKind.GROUP)):
+                return self._poll_as_member(request)
             case messages.PollMessages(partition_id=number):
                 stream, topic = self._topic(request)
                 self._may(needs.READ_MESSAGES, stream, topic)
                 partition = self._partition(topic, number or 0)
-                return self._poll(partition, number or 0, request)
+                key = request.consumer.id
+                return self._poll(partition, number or 0, request, partition.offsets, key)
         return None
+
+    def _poll_as_member(self, request: messages.PollMessages) -> Any:
+        stream = find(self.streams, request.stream)
+        topic = stream and find(stream.topics, request.topic)
+        if topic is not None:
+            self._may(needs.READ_MESSAGES, stream, topic)
+        number = request.partition_id
+        self._check(number is not None, ErrorCode.INVALID_IDENTIFIER)
+        group_id = topic and self._group_id(topic, request.consumer.id)
+        group = None if group_id is None else topic.groups[group_id]
+        if group is None or number not in group.assigned.get(self.connection, ()):
+            return messages.NO_PARTITION, 0, []
+        partition = topic.partitions[number]
+        return self._poll(partition, number, request, partition.group_offsets, group_id)
 
     def _choose(self, topic: Topic, partitioning: Partitioning) -> int:
         match partitioning:
@@ -588,47 +721,81 @@ class ServerModel:
                 return partitioning.partition_id
 
     def _poll(
-        self, partition: Partition, number: int, request: messages.PollMessages
+        self,
+        partition: Partition,
+        number: int,
+        request: messages.PollMessages,
+        stored: dict[Any, int],
+        key: Identifier,
     ) -> tuple[int, int, list[tuple[int, bytes]]]:
         """Partition, current offset, and the messages with their offsets."""
-        key = request.consumer.id
         start = {
             PollingKind.OFFSET: request.strategy.value,
             PollingKind.FIRST: 0,
             PollingKind.LAST: len(partition.messages) - request.count,
-            PollingKind.NEXT: partition.offsets.get(key, -1) + 1,
+            PollingKind.NEXT: stored.get(key, -1) + 1,
         }[request.strategy.kind]
         start = max(start, partition.first)
         found = list(enumerate(partition.messages))[start : start + request.count]
         if request.auto_commit and found:
-            partition.offsets[key] = max(partition.offsets.get(key, 0), found[-1][0])
+            stored[key] = max(stored.get(key, 0), found[-1][0])
         return number, partition.current_offset, found
 
-    # Offsets of single consumers
+    # Offsets
 
     def _offsets(self, request: Any) -> Any:
-        key = request.consumer.id
         if isinstance(request, offsets.GetConsumerOffset):
-            stream, topic = self._topic(request)
-            self._may(needs.READ_MESSAGES, stream, topic)
-            number = request.partition_id or 0
-            partition = self._partition(topic, number)
-            if key not in partition.offsets:
-                return None
-            stored = partition.offsets[key]
-            return offsets.ConsumerOffset(number, partition.current_offset, stored)
+            return self._stored_offset(request)
         self._check(request.partition_id is not None, ErrorCode.INVALID_IDENTIFIER)
+        if request.consumer.kind is ConsumerKind.GROUP:
+            return self._group_offset(request)
         stream, topic = self._topic(request)
         partition = self._partition(topic, request.partition_id)
         self._may(needs.READ_MESSAGES, stream, topic)
+        self._change_offset(partition, partition.offsets, request.consumer.id, request)
+        return None
+
+    def _stored_offset(self, request: offsets.GetConsumerOffset) -> Any:
+        stream, topic = self._topic(request)
+        self._may(needs.READ_MESSAGES, stream, topic)
+        number = request.partition_id or 0
+        partition = self._partition(topic, number)
+        stored, key = partition.offsets, request.consumer.id
+        if request.consumer.kind is ConsumerKind.GROUP:
+            stored, key = partition.group_offsets, self._group_id(topic, key)
+        if key not in stored:
+            return None
+        return offsets.ConsumerOffset(number, partition.current_offset, stored[key])
+
+    def _group_offset(self, request: Any) -> None:
+        stream = find(self.streams, request.stream)
+        topic = stream and find(stream.topics, request.topic)
+        self._check(topic, ErrorCode.RESOURCE_NOT_FOUND)
+        group_id = self._group_id(topic, request.consumer.id)
+        by_name = isinstance(request.consumer.id, str)
+        missing = (
+            ErrorCode.CONSUMER_GROUP_NAME_NOT_FOUND
+            if by_name
+            else ErrorCode.CONSUMER_GROUP_ID_NOT_FOUND
+        )
+        self._check(group_id is not None, missing)
+        owned = topic.groups[group_id].assigned.get(self.connection, ())
+        is_owned = request.partition_id in owned
+        self._check(is_owned, ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED)
+        self._may(needs.READ_MESSAGES, stream, topic)
+        partition = topic.partitions[request.partition_id]
+        self._change_offset(partition, partition.group_offsets, group_id, request)
+
+    def _change_offset(
+        self, partition: Partition, stored: dict[Any, int], key: Identifier, request: Any
+    ) -> None:
         if isinstance(request, offsets.StoreConsumerOffset):
             is_known = request.offset < len(partition.messages)
             self._check(is_known, ErrorCode.INVALID_OFFSET)
-            partition.offsets[key] = request.offset
+            stored[key] = request.offset
         else:
-            self._check(key in partition.offsets, ErrorCode.CONSUMER_OFFSET_NOT_FOUND)
-            del partition.offsets[key]
-        return None
+            self._check(key in stored, ErrorCode.CONSUMER_OFFSET_NOT_FOUND)
+            del stored[key]
 
     # Users
 
@@ -659,11 +826,9 @@ class ServerModel:
                 self._check(user.id != ROOT, ErrorCode.CANNOT_DELETE_USER)
                 self.users.remove(user)
                 # Its sessions end: its id may come again, for somebody else.
-                self.sessions = {
-                    connection: user_id
-                    for connection, user_id in self.sessions.items()
-                    if user_id != user.id
-                }
+                for connection, user_id in list(self.sessions.items()):
+                    if user_id == user.id:
+                        self._end_session(connection)
             case accounts.UpdatePermissions(permissions=permissions):
                 user = self._managed_user(request)
                 self._check(user.id != ROOT, ErrorCode.CANNOT_CHANGE_PERMISSIONS)
@@ -779,14 +944,21 @@ class ServerModel:
 
     def log_out(self, connection: int) -> None:
         """Log out on a connection, where nobody may be logged in."""
+        self._end_session(connection)
+
+    def _end_session(self, connection: int) -> None:
         self.sessions.pop(connection, None)
+        for stream in self.streams:
+            for topic in stream.topics:
+                for group in topic.groups.values():
+                    self._leave(group, connection)
 
     # The server itself
 
     def _system(self, request: Any) -> Any:
         match request:
             case system.GetMe():
-                return self.user.id
+                return self.user.id, self._memberships()
             case system.GetStats():
                 self._may(needs.SERVERS)
                 all_topics = [topic for stream in self.streams for topic in stream.topics]

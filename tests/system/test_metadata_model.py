@@ -51,6 +51,8 @@ from support.wire_client import (
 )
 from windsprite_protocol.generation import Plane
 from windsprite_protocol.messages import read_messages
+from windsprite_protocol.model.groups import SyncConsumerGroup
+from windsprite_protocol.model.identifiers import ConsumerKind
 from windsprite_protocol.model.messages import PolledMessages
 from windsprite_protocol.model.permissions import GlobalPermissions, Permissions
 from windsprite_protocol.model.sessions import LoggedIn, Login, LoginWithToken, Logout
@@ -279,6 +281,7 @@ class ServerMachine(RuleBasedStateMachine):
 
     def compare(self, who: int, request: Any, *, is_repeated: bool = False) -> None:
         """Ask the server and the model the same."""
+        self.learn_assignment(who, request)
         should = expected(self.model, who, request)
         client = self.clients[who]
         frame = client.encode(request)
@@ -289,6 +292,12 @@ class ServerMachine(RuleBasedStateMachine):
             self.compare_repeated(who, request, answer, self.ask_with(client, frame))
         for place in self.model.settle():
             self.wait_for(GetTopic(*place))
+
+    def learn_assignment(self, who: int, request: Any) -> None:
+        """Ask which partitions a member owns, before it does something that depends on it."""
+        consumer = getattr(request, "consumer", None)
+        if consumer is not None and consumer.kind is ConsumerKind.GROUP:
+            self.compare(who, SyncConsumerGroup(request.stream, request.topic, consumer.id))
 
     def ask_with(self, client: WireClient, frame: list[Any]) -> Answer:
         self.run(client.send(*frame))
@@ -383,8 +392,9 @@ def outcome_of(request: Any, answer: Answer) -> Any:
             assert count == len(found)
             return partition_id, current_offset, found
         case ClientDetails(info, memberships):
-            assert (info.consumer_groups_count, memberships) == (0, ())
-            return info.user_id
+            assert info.consumer_groups_count == len(memberships)
+            groups = [(one.stream_id, one.topic_id, one.group_id) for one in memberships]
+            return info.user_id, groups
         case Stats():
             return {name: getattr(value, name) for name in FIGURES}
     return value
