@@ -88,7 +88,8 @@ FIGURES = (
 PAGE = load_page_script("protocol_page")
 EVERY_ANSWER = {
     *(0, 1, 6, 9, 10, 20, 40, 41, 42, 43, 44, 46, 48, 49, 51, 52, 56),
-    *(1009, 1012, 1019, 2010, 2013, 2015, 2019, 3007, 3021, 4041, 4042, 4100, 5000, 5004),
+    *(1009, 1012, 1019, 2010, 2013, 2015, 2019, 3007, 3021, 4041, 4042, 4100),
+    *(5000, 5003, 5004, 5006, 5009),
 }
 """Reasons of evictions and error codes that random requests come upon sooner or later."""
 
