@@ -33,7 +33,7 @@ class Latency:
 
     def measure(self, run: Run, folder: Path) -> None:
         contenders = run.taking_part(SDK, IGGY, NATS, REDIS)
-        seconds = 2 if run.quick else 5
+        seconds = 2 if run.quick else 4
         work = Workload(batches=int(self.rate * seconds), batch=self.batch, size=_SIZE)
         with running(contenders, folder) as systems:
             for repeat in range(run.repeats_of(1)):
