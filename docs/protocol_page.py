@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import construct as c
 
-from windsprite_protocol import batches, layout, topic_options
+from windsprite_protocol import batches, layout, message_frames, topic_options
 from windsprite_protocol.body import EmptyBody, LeftOut, OptionalBody
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.generation import Command
@@ -557,11 +557,11 @@ PARTS: Final[dict[str, Callable[[], object]]] = {
     "value_kinds": value_kinds_part,
     "blocks": blocks_part,
     "batch_header_size": lambda: batches.BATCH_HEADER.size,
-    "frame_header_size": lambda: batches.FRAME_HEADER.size,
+    "frame_header_size": lambda: message_frames.FRAME_HEADER.size,
     "max_payload": lambda: f"{batches.MAX_PAYLOAD_BYTES:,}",
     "max_user_headers": lambda: f"{batches.MAX_USER_HEADERS_BYTES:,}",
     "batch_header": lambda: struct_table(batches.BATCH_HEADER_LAYOUT, "batch"),
-    "frame_header": lambda: struct_table(batches.FRAME_HEADER_LAYOUT, "frame"),
+    "frame_header": lambda: struct_table(message_frames.FRAME_HEADER_LAYOUT, "frame"),
     "topic_options": topic_options_part,
     "permissions": permissions_part,
     "index": index_part,

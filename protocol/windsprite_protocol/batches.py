@@ -12,17 +12,22 @@ walk.
 from __future__ import annotations
 
 import struct
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, starmap
-from math import gcd
-from typing import Final, Literal, NamedTuple
+from collections.abc import Generator, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 import construct as c
-from xxhash import xxh3_64_digest, xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest
 
 from windsprite_protocol.errors import DecodeError, EncodeError, ErrorCode
 from windsprite_protocol.layout import struct_twin
+from windsprite_protocol.message_frames import (
+    FRAME_HEADER,
+    CheckedFrames,
+    check_few_frames,
+    check_frames,
+    locate_frames,
+    pack_checksums,
+)
 from windsprite_protocol.model.messages import Buffer
 
 BATCH_HEADER_LAYOUT: Final = c.Struct(
@@ -37,19 +42,7 @@ BATCH_HEADER_LAYOUT: Final = c.Struct(
 )
 """The header of a batch (spec 04, 2.1)."""
 
-FRAME_HEADER_LAYOUT: Final = c.Struct(
-    "checksum" / c.Int64ul,
-    "id" / c.Bytes(16),
-    "offset_delta" / c.Int32ul,
-    "timestamp_delta" / c.Int32ul,
-    "user_headers_length" / c.Int32ul,
-    "payload_length" / c.Int32ul,
-    "reserved" / c.Int64ul,
-)
-"""The header of a frame (spec 04, 2.2)."""
-
 BATCH_HEADER: Final = struct_twin(BATCH_HEADER_LAYOUT)
-FRAME_HEADER: Final = struct_twin(FRAME_HEADER_LAYOUT)
 
 MESSAGE_ID_BYTES: Final = 16
 MAX_PAYLOAD_BYTES: Final = 64_000_000
@@ -62,20 +55,12 @@ _U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 _RESERVED: Final = bytes(204)
 _CHECKSUM: Final = struct.Struct("<Q")
 _STAMP: Final = struct.Struct("<QQQ")
-_LENGTHS: Final = struct.Struct("<IIQ")
-_LENGTHS_OFFSET: Final = 32
-_OFFSET_DELTA_OFFSET: Final = 24
-_OFFSET_DELTA_BYTES: Final = 4
 _CHECKSUM_OFFSET: Final = 40
 _COUNT_OFFSET: Final = 48
 _COUNT_END: Final = 52
 _CHECKSUM_INPUT: Final = struct.Struct("<QQQQQI")
-_SMALL_FRAME: Final = 4096
-"""Bytes up to which copying a frame to hash it costs less than making a view of it."""
-_FEW_FRAMES: Final = 4
-"""Below this a walk costs less than proving that all frames have one size."""
-_ITEM_FORMATS: Final[dict[int, Literal["B", "H", "I", "Q"]]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
-_DELTAS: Final = struct.pack("<4096I", *range(4096))
+
+T = TypeVar("T")
 
 
 class BatchHeader(NamedTuple):
@@ -96,10 +81,12 @@ class BatchInfo(NamedTuple):
     Attributes:
         header: The header, as it stood in the buffer.
         checksums: The checksum fields of all frames one after the other, 8 bytes each.
+        marks: Where frames stand in a batch of very many, so that some of them are soon found.
     """
 
     header: BatchHeader
     checksums: bytes
+    marks: tuple[int, ...]
 
 
 class NewMessage(NamedTuple):
@@ -149,7 +136,7 @@ def build_batch(messages: Sequence[NewMessage]) -> bytearray:
         checksums.append(checksum)
         start = end
     header = BatchHeader(0, 0, 0, origin, length, 0, len(checksums))
-    batch[: BATCH_HEADER.size] = _build_header(header, _pack_checksums(checksums))
+    batch[: BATCH_HEADER.size] = _build_header(header, pack_checksums(checksums))
     return batch
 
 
@@ -236,17 +223,46 @@ def verify_batch(buffer: Buffer, expected_count: int) -> BatchInfo:
         DecodeError: The batch is malformed (3), or the checksum of a frame (4027) or of the
             batch (4039) is wrong.
     """
+    found = begin_to_verify(buffer, expected_count)
+    return found if isinstance(found, BatchInfo) else _finish(found)
+
+
+def begin_to_verify(
+    buffer: Buffer, expected_count: int
+) -> BatchInfo | Generator[None, None, BatchInfo]:
+    """Admits a producer's batch as `verify_batch`, without keeping others waiting.
+
+    Returns:
+        What was found; for a batch of very many messages a generator of it, which pauses after
+        every few thousand of them and raises what `verify_batch` raises.
+    """
     header = read_header(buffer)
-    info, deltas_in_order = _check_batch(memoryview(buffer), header)
+    frames = _frames(memoryview(buffer), header)
+    checked = check_few_frames(frames, header.message_count)
+    if checked is None:
+        return _verify_in_pieces(header, frames, len(buffer), expected_count)
+    return _admit(header, checked, len(buffer), expected_count)
+
+
+def _verify_in_pieces(
+    header: BatchHeader, frames: memoryview, length: int, expected_count: int
+) -> Generator[None, None, BatchInfo]:
+    checked = yield from check_frames(frames, header.message_count)
+    return _admit(header, checked, length, expected_count)
+
+
+def _admit(
+    header: BatchHeader, checked: CheckedFrames, length: int, expected_count: int
+) -> BatchInfo:
+    info = _check_header(header, checked)
     if header.message_count == 0:
         raise DecodeError("the batch has no messages")
     if header.message_count != expected_count:
         message = f"the batch has {header.message_count} messages, {expected_count} are announced"
         raise DecodeError(message)
-    if header.batch_length != len(buffer):
-        message = f"{len(buffer) - header.batch_length:,} bytes follow the batch"
-        raise DecodeError(message)
-    if not deltas_in_order:
+    if header.batch_length != length:
+        raise DecodeError(f"{length - header.batch_length:,} bytes follow the batch")
+    if not checked.in_order:
         raise DecodeError("the offset deltas of the frames are not 0, 1, 2, ...")
     return info
 
@@ -264,11 +280,21 @@ def check_stored(buffer: Buffer, header: BatchHeader | None = None) -> BatchInfo
     """
     if header is None:
         header = read_header(buffer)
-    info, _ = _check_batch(memoryview(buffer), header)
+    frames = _frames(memoryview(buffer), header)
+    checked = check_few_frames(frames, header.message_count)
+    if checked is None:
+        checked = _finish(check_frames(frames, header.message_count))
+    info = _check_header(header, checked)
     if header.batch_length != len(buffer):
         message = f"{len(buffer) - header.batch_length:,} bytes follow the batch"
         raise DecodeError(message)
     return info
+
+
+def _check_header(header: BatchHeader, checked: CheckedFrames) -> BatchInfo:
+    if _batch_checksum(header, checked.checksums) != header.batch_checksum:
+        raise DecodeError("the checksum of a batch is wrong", ErrorCode.INVALID_BATCH_CHECKSUM)
+    return BatchInfo(header, checked.checksums, checked.marks)
 
 
 class StoredRun(NamedTuple):
@@ -361,20 +387,24 @@ def stamp_batch(
     if checksums is None:
         header = read_header(view)
         frames = _frames(view, header)
-        _, _, checksums = _locate(frames, header.message_count, 0, header.message_count)
+        count = header.message_count
+        _, _, checksums = locate_frames(frames, count, 0, count)
     _STAMP.pack_into(view, 0, partition_id, base_offset, base_timestamp)
     # What the checksum covers stands in the header as it is hashed, around the checksum itself.
     covered = (view[:_CHECKSUM_OFFSET], view[_COUNT_OFFSET:_COUNT_END], checksums)
     _CHECKSUM.pack_into(view, _CHECKSUM_OFFSET, xxh3_64_intdigest(b"".join(covered)))
 
 
-def slice_batch(buffer: Buffer, first: int, count: int) -> tuple[bytes, memoryview]:
+def slice_batch(
+    buffer: Buffer, first: int, count: int, marks: Sequence[int] = ()
+) -> tuple[bytes, memoryview]:
     """A run of the frames of a batch under a header of their own (spec 04, 5.5).
 
     Args:
         buffer: The batch, possibly cut before; what follows it is not looked at.
         first: The first frame of the run; 0 is the first one in the buffer.
         count: The frames of the run, at least 1.
+        marks: `BatchInfo.marks`, if they are known.
 
     Returns:
         The new header, and the frames as they stand in the buffer.
@@ -388,7 +418,7 @@ def slice_batch(buffer: Buffer, first: int, count: int) -> tuple[bytes, memoryvi
         message = f"{count} frames from {first} on: the batch has {header.message_count}"
         raise ValueError(message)
     frames = _frames(memoryview(buffer), header)
-    start, end, checksums = _locate(frames, header.message_count, first, first + count)
+    start, end, checksums = locate_frames(frames, header.message_count, first, first + count, marks)
     sliced = header._replace(
         batch_length=BATCH_HEADER.size + end - start,
         message_count=count,
@@ -423,152 +453,11 @@ def _frames(view: memoryview, header: BatchHeader) -> memoryview:
     return view[BATCH_HEADER.size : header.batch_length]
 
 
-def _check_batch(view: memoryview, header: BatchHeader) -> tuple[BatchInfo, bool]:
-    """Checks frames and checksums; also tells whether the offset deltas are 0, 1, 2, ..."""
-    frames = _frames(view, header)
-    count = header.message_count
-    if count == 1 and (lone := _check_lone_frame(frames)) is not None:
-        checksums, deltas = lone
-    elif size := _frame_size(frames, count, count):
-        checksums, deltas = _check_equal_frames(frames, size)
-    else:
-        checksums, deltas = _check_frames(frames, count)
-    if _batch_checksum(header, checksums) != header.batch_checksum:
-        raise DecodeError("the checksum of a batch is wrong", ErrorCode.INVALID_BATCH_CHECKSUM)
-    return BatchInfo(header, checksums), deltas == _first_deltas(count)
-
-
-def _check_lone_frame(frames: memoryview) -> tuple[bytes, bytes] | None:
-    """Checksum and offset delta of the only frame, if it is sound; what is wrong is not told."""
-    if len(frames) < FRAME_HEADER.size:
-        return None
-    checksum, _, _, _, headers_length, payload_length, reserved = FRAME_HEADER.unpack_from(frames)
-    if (
-        reserved
-        or FRAME_HEADER.size + headers_length + payload_length != len(frames)
-        or xxh3_64_intdigest(frames[_CHECKSUM.size :]) != checksum
-    ):
-        return None
-    start, end = _OFFSET_DELTA_OFFSET, _OFFSET_DELTA_OFFSET + _OFFSET_DELTA_BYTES
-    return frames[: _CHECKSUM.size].tobytes(), frames[start:end].tobytes()
-
-
-def _check_equal_frames(frames: memoryview, size: int) -> tuple[bytes, bytes]:
-    """Checksums and offset deltas of frames that are known to have all this size."""
-    digests: Iterable[bytes]
-    if size <= _SMALL_FRAME:
-        hashed = f"{_CHECKSUM.size}x{size - _CHECKSUM.size}s"
-        digests = starmap(xxh3_64_digest, struct.iter_unpack(hashed, frames))
-    else:
-        starts = range(_CHECKSUM.size, len(frames), size)
-        ends = range(size, len(frames) + 1, size)
-        digests = [
-            xxh3_64_digest(frames[start:end]) for start, end in zip(starts, ends, strict=True)
-        ]
-    checksums = _column(frames, 0, _CHECKSUM.size, size)
-    # Digests come as big-endian bytes; turning all of them at once beats a number for each.
-    expected = array("Q", checksums)
-    expected.byteswap()
-    if expected.tobytes() != b"".join(digests):
-        raise _wrong_frame_checksum()
-    return checksums, _column(frames, _OFFSET_DELTA_OFFSET, _OFFSET_DELTA_BYTES, size)
-
-
-def _check_frames(frames: memoryview, message_count: int) -> tuple[bytes, bytes]:
-    """Checksums and offset deltas of frames of any size."""
-    bounds, checksums, deltas = _walk(frames, len(frames))
-    digests = [
-        xxh3_64_intdigest(frames[start + _CHECKSUM.size : end]) for start, end in pairwise(bounds)
-    ]
-    if digests != checksums:
-        raise _wrong_frame_checksum()
-    if bounds[-1] != len(frames) or len(checksums) != message_count:
-        raise _not_tiled()
-    return _pack_checksums(checksums), struct.pack(f"<{message_count}I", *deltas)
-
-
-def _locate(
-    frames: memoryview, message_count: int, first: int, stop: int
-) -> tuple[int, int, bytes]:
-    """Where the frames from `first` up to `stop` start and end, and their checksums."""
-    size = _frame_size(frames, message_count, stop)
-    if size:
-        start, end = first * size, stop * size
-        return start, end, _column(frames[start:end], 0, _CHECKSUM.size, size)
-    bounds, checksums, _ = _walk(frames, stop)
-    if len(checksums) < stop:
-        raise _not_tiled()
-    return bounds[first], bounds[stop], _pack_checksums(checksums[first:])
-
-
-def _walk(frames: memoryview, stop: int) -> tuple[list[int], list[int], list[int]]:
-    """Bounds, checksums and offset deltas of up to `stop` frames; ends before a malformed one."""
-    unpack, header_size, length = FRAME_HEADER.unpack_from, FRAME_HEADER.size, len(frames)
-    bounds = [0]
-    checksums: list[int] = []
-    deltas: list[int] = []
-    end = 0
-    while length - end >= header_size and len(checksums) < stop:
-        checksum, _, delta, _, headers_length, payload_length, reserved = unpack(frames, end)
-        end += header_size + headers_length + payload_length
-        if reserved or end > length:
-            break
-        bounds.append(end)
-        checksums.append(checksum)
-        deltas.append(delta)
-    return bounds, checksums, deltas
-
-
-def _pack_checksums(checksums: Sequence[int]) -> bytes:
-    return struct.pack(f"<{len(checksums)}Q", *checksums)
-
-
-def _wrong_frame_checksum() -> DecodeError:
-    return DecodeError("the checksum of a frame is wrong", ErrorCode.INVALID_MESSAGE_CHECKSUM)
-
-
-def _not_tiled() -> DecodeError:
-    return DecodeError("the frames of a batch do not fill it")
-
-
-def _frame_size(frames: memoryview, message_count: int, proven: int) -> int:
-    """The size that all frames have; 0 if they don't, or if a walk over them costs less.
-
-    Equal sizes are proven for the first `proven` frames, reserved fields included: the first
-    frame ends where the second begins if it has this size, and so on.
-    """
-    if proven < _FEW_FRAMES or len(frames) % message_count:
-        return 0
-    size = len(frames) // message_count
-    if size < FRAME_HEADER.size:
-        return 0
-    headers_length, payload_length, reserved = _LENGTHS.unpack_from(frames, _LENGTHS_OFFSET)
-    if reserved or FRAME_HEADER.size + headers_length + payload_length != size:
-        return 0
-    lengths = bytes(frames[_LENGTHS_OFFSET : _LENGTHS_OFFSET + _LENGTHS.size])
-    columns = _column(frames[: proven * size], _LENGTHS_OFFSET, _LENGTHS.size, size)
-    return size if columns == lengths * proven else 0
-
-
-def _column(frames: memoryview, offset: int, width: int, size: int) -> bytes:
-    """The `width` bytes at `offset` of each of the frames, which all have this size.
-
-    Strided slices step over items, and the wider the items, the fewer slices.
-    """
-    item = gcd(offset, width, size, 8)
-    items = frames.cast(_ITEM_FORMATS[item])
-    step = size // item
-    if item == width:
-        return items[offset // item :: step].tobytes()
-    column = bytearray(len(frames) // size * width)
-    target = memoryview(column).cast(_ITEM_FORMATS[item])
-    for index in range(width // item):
-        target[index :: width // item] = items[offset // item + index :: step]
-    return bytes(column)
-
-
-def _first_deltas(count: int) -> bytes:
-    """The offset deltas of `count` frames in a row."""
-    if 4 * count <= len(_DELTAS):
-        return _DELTAS[: 4 * count]
-    return struct.pack(f"<{count}I", *range(count))
+def _finish(checking: Generator[None, None, T]) -> T:
+    """What a check finds, all pieces in one go."""
+    while True:
+        try:
+            next(checking)
+        except StopIteration as end:
+            found: T = end.value
+            return found

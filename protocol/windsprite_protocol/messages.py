@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windsprite_protocol import user_headers
-from windsprite_protocol.batches import BATCH_HEADER, FRAME_HEADER, BatchHeader, iter_batches
+from windsprite_protocol.batches import BATCH_HEADER, BatchHeader, iter_batches
 from windsprite_protocol.errors import DecodeError, ErrorCode
+from windsprite_protocol.message_frames import FRAME_HEADER
 from windsprite_protocol.model.messages import Buffer
 from windsprite_protocol.model.typed_values import PythonValue, UserHeaders
 

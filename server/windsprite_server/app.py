@@ -76,6 +76,10 @@ _HEADER_BYTES: Final = 256
 # looks at the others less often than its default of every 700 new ones: a full collection stops
 # everything.
 _GC_THRESHOLD: Final = 50_000
+# Seconds that a thread which verifies what it read may keep the event loop waiting, each time it
+# has something to do: by default 5 ms, which everybody would notice while one client reads old
+# messages.
+_SWITCH_INTERVAL: Final = 0.0005
 _NAMED_PATHS: Final = 10
 # Descriptors beside connections and partitions: journal, lock, threads, standard streams.
 _OTHER_FILES: Final = 64
@@ -300,6 +304,7 @@ async def serve(
 ) -> None:
     """Run a server until a signal asks it to stop; a second one stops the process at once."""
     loop = asyncio.get_running_loop()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     stopping = asyncio.Event()
 
     def stop(number: signal.Signals) -> None:

@@ -1,20 +1,22 @@
 """Batches: what was built is read again, and no damage and no bytes of strangers surprise."""
 
 import struct
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
+from unittest.mock import patch
 
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
 from support.batch_examples import PRODUCED, STAMPED
+from windsprite_protocol import message_frames
 from windsprite_protocol.batches import (
     BATCH_HEADER,
     BATCH_HEADER_LAYOUT,
-    FRAME_HEADER,
-    FRAME_HEADER_LAYOUT,
+    BatchInfo,
     NewMessage,
+    begin_to_verify,
     build_batch,
     check_stored,
     iter_batches,
@@ -25,6 +27,7 @@ from windsprite_protocol.batches import (
     verify_batch,
 )
 from windsprite_protocol.errors import DecodeError, ErrorCode
+from windsprite_protocol.message_frames import FRAME_HEADER, FRAME_HEADER_LAYOUT
 from windsprite_protocol.messages import read_messages
 
 U32 = st.integers(0, 2**32 - 1)
@@ -120,6 +123,68 @@ def test_from_producer_to_reader(sent, partition_id, base_offset, base_timestamp
     assert [(m.payload, m.raw_id, m.origin_timestamp, m.raw_user_headers) for m in read] == sent
     assert [m.offset for m in read] == list(range(base_offset, base_offset + len(sent)))
     assert {(m.partition_id, m.timestamp) for m in read} == {(partition_id, base_timestamp)}
+
+
+@contextmanager
+def pieces_of(frames):
+    """Lets checks pause after so few frames."""
+    with patch.object(message_frames, "FRAMES_AT_ONCE", frames):
+        yield
+
+
+def finish(verifying):
+    """What an admission in pieces finds, and how many pauses it made."""
+    pauses = 0
+    while not isinstance(verifying, BatchInfo):
+        try:
+            next(verifying)
+            pauses += 1
+        except StopIteration as end:
+            verifying = end.value
+    return verifying, pauses
+
+
+@given(MESSAGES, st.integers(1, 13))
+def test_pieces_find_what_one_look_finds(sent, frames):
+    batch = build_batch(sent)
+    whole = verify_batch(batch, len(sent))
+    with pieces_of(frames):
+        info, pauses = finish(begin_to_verify(batch, len(sent)))
+        assert pauses == len(info.marks) == (len(sent) - 1) // frames
+        assert info[:2] == whole[:2] == check_stored(batch)[:2]
+        starts = [0]
+        for message in sent:
+            starts.append(starts[-1] + 48 + len(message.payload) + len(message.user_headers))
+        assert list(info.marks) == starts[:-1][frames::frames]
+        for first in range(len(sent)):
+            for count in range(1, len(sent) - first + 1):
+                marked = slice_batch(batch, first, count, info.marks)
+                assert marked == slice_batch(batch, first, count)
+
+
+@given(BATCHES, st.integers(1, 5), st.data())
+def test_pieces_refuse_what_one_look_refuses(batch, frames, data):
+    count = BATCH_HEADER.unpack_from(batch)[6]
+    for _ in range(data.draw(st.integers(1, 2))):
+        position = data.draw(st.integers(0, len(batch) - 1))
+        batch[position] ^= data.draw(st.integers(1, 255))
+    if data.draw(st.booleans()):
+        reseal(batch)
+    expected = reference_check(batch, count)
+    with pieces_of(frames):
+        assert check(batch, count) is expected
+
+
+def reseal(batch):
+    """Makes the checksums of all frames right again, as far as the frames go."""
+    start = 256
+    while start + 48 <= len(batch):
+        *_, headers_length, payload_length, _ = FRAME_HEADER.unpack_from(batch, start)
+        end = start + 48 + headers_length + payload_length
+        if end > len(batch):
+            return
+        struct.pack_into("<Q", batch, start, xxh3_64_intdigest(batch[start + 8 : end]))
+        start = end
 
 
 def lone_batches(sent, place):

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 from windsprite_protocol.batches import (
-    FRAME_HEADER,
     BatchInfo,
     NewMessage,
     build_batch,
@@ -18,6 +17,7 @@ from windsprite_protocol.batches import (
     iter_batches,
     verify_batch,
 )
+from windsprite_protocol.message_frames import FRAME_HEADER
 from windsprite_protocol.model.messages import Buffer
 from windsprite_server.log.files import Files
 from windsprite_server.log.keys import LogLimits, PartitionKey, PartitionOptions

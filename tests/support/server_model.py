@@ -14,10 +14,11 @@ from typing import Any
 from support import permission_table as needs
 from support.topic_option_choices import CATALOG, UPDATABLE, Effective, canonical, value_of
 from support.wire_client import Told, evicted, result, status
-from windsprite_protocol.batches import BATCH_HEADER, FRAME_HEADER
+from windsprite_protocol.batches import BATCH_HEADER
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.generation import Plane
 from windsprite_protocol.hashing import partition_index
+from windsprite_protocol.message_frames import FRAME_HEADER
 from windsprite_protocol.messages import read_messages
 from windsprite_protocol.model import groups, messages, offsets, streams, system, tokens, topics
 from windsprite_protocol.model import users as accounts

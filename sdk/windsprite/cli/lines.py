@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from windsprite_protocol.batches import FRAME_HEADER
+from windsprite_protocol.message_frames import FRAME_HEADER
 
 
 class LineTooLongError(Exception):

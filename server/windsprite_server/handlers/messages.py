@@ -6,10 +6,10 @@ for the disk.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, Final, NamedTuple
 
-from windsprite_protocol.batches import verify_batch
+from windsprite_protocol.batches import BatchInfo, begin_to_verify
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.hashing import consumer_number, partition_index
 from windsprite_protocol.model.identifiers import (
@@ -32,7 +32,7 @@ from windsprite_server.groups.registry import GroupKey
 from windsprite_server.handlers.access import client_of, group_key, place_at, require, topic_at
 from windsprite_server.handlers.answers import not_now, refused
 from windsprite_server.handlers.services import Services
-from windsprite_server.handlers.writes import numbered_write
+from windsprite_server.handlers.writes import Write, numbered_write
 from windsprite_server.log.errors import LogError, LogFailedError, TooManyOffsetsError
 from windsprite_server.log.partition import NOTHING, PartitionLog
 from windsprite_server.log.results import ReadResult
@@ -76,15 +76,53 @@ def send_messages(
     if write is not None and services.duplicates.has(*write):
         return _answered(log, log.next_offset, _WRITTEN_BEFORE)
     batch = memoryview(request.batch)
-    info = verify_batch(batch, request.messages_count)
+    verified = begin_to_verify(batch, request.messages_count)
+    if isinstance(verified, BatchInfo):
+        return _append(services, log, write, batch, verified)
+    return _verify_and_append(services, log, write, batch, verified)
+
+
+async def _verify_and_append(
+    services: Services,
+    log: PartitionLog,
+    write: Write | None,
+    batch: memoryview,
+    verifying: Generator[None, None, BatchInfo],
+) -> Confirmations:
+    """Append a batch of very many messages; others get their turn while it is verified."""
+    while True:
+        try:
+            next(verifying)
+        except StopIteration as end:
+            info: BatchInfo = end.value
+            break
+        await services.clock.sleep(0)
+    if not (services.cluster.may_write() and services.partitions.holds(log)):
+        raise not_now()
+    if write is not None and services.duplicates.has(*write):
+        answer = _answered(log, log.next_offset, _WRITTEN_BEFORE)
+    else:
+        answer = _append(services, log, write, batch, info)
+    return answer if isinstance(answer, Confirmations) else await answer
+
+
+def _append(
+    services: Services,
+    log: PartitionLog,
+    write: Write | None,
+    batch: memoryview,
+    info: BatchInfo,
+) -> Confirmations | Coroutine[Any, Any, Confirmations]:
     try:
         base_offset = log.append(batch, info, services.clock.now_us())
     except LogError as error:
         raise _not_appended(error) from error
     if write is not None:
         services.duplicates.add(*write)
-    confirmation = Confirmation(stream.id, topic.id, partition_id, base_offset)
-    return _answered(log, base_offset + request.messages_count, Confirmations((confirmation,)))
+    key = log.key
+    confirmation = Confirmation(key.stream_id, key.topic_id, key.partition_id, base_offset)
+    end = base_offset + info.header.message_count
+    return _answered(log, end, Confirmations((confirmation,)))
 
 
 def _answered(

@@ -1,9 +1,14 @@
 """Cutting batches for readers."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from windsprite_protocol.batches import BATCH_HEADER, FRAME_HEADER, slice_batch
+from windsprite_protocol.batches import BATCH_HEADER, slice_batch
+from windsprite_protocol.message_frames import FRAME_HEADER, nearest_mark
 from windsprite_protocol.model.messages import Buffer
+
+SLICE_MAX: Final = 65_536
+"""Frames of a part of a batch: to find and checksum more would keep others waiting."""
 
 
 class Cut(NamedTuple):
@@ -20,24 +25,45 @@ class Cut(NamedTuple):
     size: int
 
 
-def cut_batch(batch: Buffer, message_count: int, first: int, stop: int, room: int) -> Cut:
+def cut_batch(
+    batch: Buffer,
+    message_count: int,
+    first: int,
+    stop: int,
+    room: int,
+    *,
+    marks: Sequence[int] = (),
+) -> Cut:
     """The frames from `first` up to `stop` that fit into `room` bytes, but at least one.
+
+    At most `SLICE_MAX` of them, unless that is the whole batch.
+
+    Args:
+        batch: A batch and nothing else.
+        message_count: Its frames.
+        first: The first frame wanted.
+        stop: The frame to stop before.
+        room: Bytes of the record.
+        marks: `BatchInfo.marks`, if they are known.
 
     Raises:
         DecodeError: The batch is malformed.
     """
     if len(batch) > room:
-        stop = first + _frames_that_fit(batch, first, stop - first, room)
+        wanted = min(stop - first, SLICE_MAX)
+        stop = first + _frames_that_fit(batch, first, wanted, room, marks)
     if stop - first == message_count:
         return Cut((batch,), message_count, len(batch))
-    header, frames = slice_batch(batch, first, stop - first)
-    return Cut((header, frames), stop - first, len(header) + len(frames))
+    count = min(stop - first, SLICE_MAX)
+    header, frames = slice_batch(batch, first, count, marks)
+    return Cut((header, frames), count, len(header) + len(frames))
 
 
-def _frames_that_fit(batch: Buffer, first: int, count: int, room: int) -> int:
-    start = BATCH_HEADER.size
+def _frames_that_fit(batch: Buffer, first: int, count: int, room: int, marks: Sequence[int]) -> int:
+    start, passed = nearest_mark(first, marks)
+    start += BATCH_HEADER.size
     left = room - BATCH_HEADER.size
-    for index in range(first + count):
+    for index in range(passed, first + count):
         *_, headers_length, payload_length, _ = FRAME_HEADER.unpack_from(batch, start)
         size = FRAME_HEADER.size + headers_length + payload_length
         start += size

@@ -198,7 +198,7 @@ class PartitionLog:
             space.refused(error)
             raise unavailable("the batch can't be written", error) from error
         space.accepted()
-        self._tail.add(base, count, timestamp, batch)
+        self._tail.add(base, count, timestamp, batch, info.marks)
         self.last_timestamp = timestamp
         self.next_offset = base + count
         self._bytes_end += len(batch)

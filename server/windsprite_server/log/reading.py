@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from windsprite_protocol.batches import BatchHeader, StoredRun, pass_lone_batches
+from windsprite_protocol.batches import BatchHeader, BatchInfo, StoredRun, pass_lone_batches
 from windsprite_protocol.model.messages import Buffer
 from windsprite_server.log.descriptors import OpenFile
 from windsprite_server.log.files import Files
@@ -185,17 +185,19 @@ class _Gatherer:
         """Whether another batch may be taken; the first one always may, as it can be cut."""
         return not self._count or self._size + length <= self.room
 
-    def add(self, window: Window, found: Found, batch: memoryview) -> bool:
+    def add(self, window: Window, position: int, batch: memoryview, info: BatchInfo) -> bool:
         """Take what is wanted of a sound batch; tell whether that was all of its end."""
-        header = found.header
+        header = info.header
         first = max(0, self.next - header.base_offset)
         stop = min(header.message_count, self.end - header.base_offset)
         if first == 0 and stop == header.message_count and len(batch) <= self.room:
-            self._extend_run(window.loaded, found.position - window.start, len(batch))
+            self._extend_run(window.loaded, position - window.start, len(batch))
             count, size = stop, len(batch)
         else:
             self._end_run()
-            pieces, count, size = cut_batch(batch, header.message_count, first, stop, self.room)
+            pieces, count, size = cut_batch(
+                batch, header.message_count, first, stop, self.room, marks=info.marks
+            )
             self._records.extend(pieces)
         self._count += count
         self._size += size
@@ -320,15 +322,14 @@ class _PartReader:
                 if not gatherer.has_room(header.batch_length):
                     return
                 batch = self._window.view(place.position, header.batch_length)
-                check_batch(batch, header)
+                info = check_batch(batch, header)
             except Unsound as verdict:
                 gap = self._gap(place, str(verdict))
                 gatherer.damage = damage_of(self._part.segment.path, gap)
                 return
-            found = Found(place.position, header)
-            if not gatherer.add(self._window, found, batch):
+            if not gatherer.add(self._window, place.position, batch, info):
                 return
-            place = after(found)
+            place = after(Found(place.position, header))
 
     def _pass_lone_batches(self, place: Place, gatherer: _Gatherer) -> Place:
         """Hand over the batches of one message that stand here in memory; often there is none."""

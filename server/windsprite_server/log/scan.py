@@ -22,8 +22,9 @@ from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
-from windsprite_protocol.batches import BATCH_HEADER, FRAME_HEADER, BatchHeader, check_stored
+from windsprite_protocol.batches import BATCH_HEADER, BatchHeader, BatchInfo, check_stored
 from windsprite_protocol.errors import DecodeError
+from windsprite_protocol.message_frames import FRAME_HEADER
 from windsprite_protocol.model.messages import Buffer
 
 _CHUNK: Final = 4 * 1024 * 1024
@@ -175,7 +176,7 @@ def plausible_header(window: Window, place: Place, partition_id: int) -> BatchHe
     return header
 
 
-def check_batch(batch: memoryview, header: BatchHeader) -> None:
+def check_batch(batch: memoryview, header: BatchHeader) -> BatchInfo:
     """Check all checksums of a stored batch.
 
     Args:
@@ -186,7 +187,7 @@ def check_batch(batch: memoryview, header: BatchHeader) -> None:
         Unsound: One is wrong.
     """
     try:
-        check_stored(batch, header)
+        return check_stored(batch, header)
     except DecodeError as error:
         raise Unsound(str(error)) from error
 

@@ -63,8 +63,8 @@ class Tail:
     """
 
     __slots__ = (
-        "_bases", "_batches", "_budget", "_cost", "_head", "_next", "_starts", "_times",
-        "is_closed",
+        "_bases", "_batches", "_budget", "_cost", "_head", "_marks", "_next", "_starts",
+        "_times", "is_closed",
     )  # fmt: skip
 
     def __init__(self, budget: TailBudget) -> None:
@@ -73,6 +73,8 @@ class Tail:
         self._bases: list[int] = []
         self._times: list[int] = []
         self._batches: list[Buffer | None] = []
+        # Of batches with very many messages.
+        self._marks: dict[int, tuple[int, ...]] = {}
         # Bytes before each batch, and at last before the next: sizes of runs by subtraction.
         self._starts: list[int] = [0]
         self._head = 0
@@ -80,8 +82,15 @@ class Tail:
         self._cost = 0
         self.is_closed = False
 
-    def add(self, base_offset: int, count: int, timestamp: int, batch: memoryview) -> None:
-        """Keep the batch that was just appended."""
+    def add(
+        self,
+        base_offset: int,
+        count: int,
+        timestamp: int,
+        batch: memoryview,
+        marks: tuple[int, ...] = (),
+    ) -> None:
+        """Keep the batch that was just appended; `marks` are those of its `BatchInfo`."""
         size = len(batch)
         whole = batch.obj
         held = len(whole) if isinstance(whole, bytes | bytearray) else size
@@ -95,6 +104,8 @@ class Tail:
         self._batches.append(kept)
         self._starts.append(self._starts[-1] + size)
         self._next = base_offset + count
+        if marks:
+            self._marks[base_offset] = marks
         cost = held + OVERHEAD
         self._cost += cost
         self._budget.charge(self, cost)
@@ -105,6 +116,7 @@ class Tail:
         if head == len(self._bases):
             return False
         self._batches[head] = None
+        self._marks.pop(self._bases[head], None)
         self._head = head = head + 1
         self._cost -= cost
         if head >= _TRIM and 2 * head > len(self._bases):
@@ -117,6 +129,7 @@ class Tail:
         self.is_closed = True
         self._budget.refund(self._cost, len(self._bases) - self._head)
         self._bases, self._times, self._batches, self._starts = [], [], [], [0]
+        self._marks = {}
         self._head = self._cost = 0
 
     def covers(self, offset: int) -> bool:
@@ -158,12 +171,16 @@ class Tail:
         ending: tuple[Buffer, ...] = ()
         if start > bases[first]:
             cut = self._cut(first, start, end, room)
+            last = start + cut.messages_count - 1
+            if last + 1 < bases[first + 1]:
+                return ReadResult(cut.pieces, cut.messages_count, cut.size, last)
             size += cut.size - (starts[first + 1] - starts[first])
             records.extend(cut.pieces)
             first += 1
         if end < self._end_of(stop - 1):
             stop -= 1
             cut = self._cut(stop, start, end, room)
+            end = bases[stop] + cut.messages_count
             size += cut.size - (starts[stop + 1] - starts[stop])
             ending = cut.pieces
         records.extend(self._joined(first, stop))
@@ -180,7 +197,8 @@ class Tail:
         batch = self._batches[at]
         assert batch is not None  # noqa: S101 - what is before the head is never asked for
         first, stop = max(start, base) - base, min(end, following) - base
-        return cut_batch(batch, following - base, first, stop, room)
+        marks = self._marks.get(base, ())
+        return cut_batch(batch, following - base, first, stop, room, marks=marks)
 
     def _joined(self, first: int, stop: int) -> list[Buffer]:
         """Whole batches; many small ones as one buffer, which costs less than to send each."""

@@ -312,6 +312,29 @@ async def test_a_message_larger_than_the_room_is_read_all_the_same(opened) -> No
         assert len(await read(log, 0, 10, room=10_000)) == 3
 
 
+@pytest.mark.parametrize("tail_bytes", [0, 1 << 30])
+async def test_a_batch_of_very_many_messages_is_read_in_parts(
+    opened, tail_bytes, monkeypatch
+) -> None:
+    """A part of a batch has a bound; batches after it do not follow before its end."""
+    monkeypatch.setattr("windsprite_server.log.frames.SLICE_MAX", 50)
+    monkeypatch.setattr("windsprite_protocol.message_frames.FRAMES_AT_ONCE", 16)
+    log = opened(limits=LogLimits(tail_bytes=tail_bytes)).log
+    expected = [b"x" * (number % 3) for number in range(400)]
+    for start in range(0, 400, 200):
+        append(log, *expected[start : start + 200])
+    whole = await fetch(log, 0, 400)
+    assert messages_of(whole) == list(enumerate(expected))
+    for start in (1, 15, 16, 17, 130, 199, 201, 399):
+        found = messages_of(await fetch(log, start, 400))
+        assert len(found) == min(50, 400 - start) or start % 200 > 150
+        assert found == list(enumerate(expected))[start : start + len(found)]
+    for start in range(0, 400, 7):
+        assert await read(log, start, 7) == list(enumerate(expected))[start : start + 7]
+        few = await fetch(log, start, 400, 256 + 5 * 49)
+        assert 1 <= few.messages_count <= 6
+
+
 async def test_retention_by_age_size_and_watermark_respects_the_barrier(opened) -> None:
     harness = opened(options=PartitionOptions(segment_size=1), limits=LogLimits(tail_bytes=0))
     log = harness.log

@@ -15,7 +15,6 @@ from support.batch_examples import (
 )
 from windsprite_protocol.batches import (
     BATCH_HEADER,
-    FRAME_HEADER,
     MAX_PAYLOAD_BYTES,
     MAX_TIMESTAMP_SPREAD,
     MAX_USER_HEADERS_BYTES,
@@ -30,6 +29,7 @@ from windsprite_protocol.batches import (
     verify_batch,
 )
 from windsprite_protocol.errors import DecodeError, EncodeError, ErrorCode
+from windsprite_protocol.message_frames import FRAME_HEADER
 
 ID = bytes(range(16))
 
@@ -201,7 +201,7 @@ class TestVerify:
     def test_frames_of_one_size_are_not_walked(self, size, monkeypatch):
         batch = build_batch([NewMessage(bytes(size - 48), ID, index) for index in range(9)])
         expected = verify_batch(batch, 9), slice_batch(batch, 3, 5)
-        monkeypatch.delattr("windsprite_protocol.batches._walk")
+        monkeypatch.delattr("windsprite_protocol.message_frames._walk")
         assert (verify_batch(batch, 9), slice_batch(batch, 3, 5)) == expected
 
     def test_frames_of_different_sizes(self):
