@@ -42,6 +42,7 @@ from windsprite_server.core.log_setup import Logger, RecentLog, make_logger
 from windsprite_server.core.open_files import allow_open_files
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
+from windsprite_server.core.untaken import UntakenReplies
 from windsprite_server.group_coordinator import GroupCoordinator
 from windsprite_server.groups.registry import Groups
 from windsprite_server.handlers.dispatcher import Dispatcher, Handler
@@ -168,7 +169,13 @@ class Server:
         self._closers.append(journal.close)
         state = await _recover_state(journal)
 
-        store = LogStore(directory.path / LOG_DIRECTORY, _log_limits(settings), logger)
+        replies = UntakenReplies(settings.limits.send_memory)
+        store = LogStore(
+            directory.path / LOG_DIRECTORY,
+            _log_limits(settings),
+            logger,
+            reply_room=replies.room,
+        )
         self._closers.append(store.close)
         partitions = Partitions(store)
         report = await asyncio.to_thread(
@@ -227,7 +234,9 @@ class Server:
         )
         dispatcher = Dispatcher(services, self._handlers, logger)
         wire = Wire(dispatcher, identity.cluster_id, limits.max_frame_size, clock)
-        listener = TcpListener(wire, _tcp_limits(settings), clock, logger, certificate=certificate)
+        listener = TcpListener(
+            wire, _tcp_limits(settings), replies, clock, logger, certificate=certificate
+        )
         address = await listener.start(settings.tcp.address)
         self._closers.append(lambda: listener.stop(settings.shutdown_timeout))
         return Running(address, str(identity.cluster_id), settings.node.name)

@@ -134,13 +134,16 @@ class Harness:
         self.options = options if options is not None else PartitionOptions()
         self.limits = limits if limits is not None else LogLimits()
         self.keys = [KEY]
+        self.reply_room = EVERYTHING
         self.events = EventLog()
         self.store: LogStore
         self.log: PartitionLog
         self.report: RecoveryReport
 
     def open(self) -> PartitionLog:
-        self.store = LogStore(Path(self.directory), self.limits, self.events, self.files)
+        self.store = LogStore(
+            Path(self.directory), self.limits, self.events, self.files, lambda: self.reply_room
+        )
         self.report = self.store.recover(dict.fromkeys(self.keys, self.options))
         log = self.store.get(self.keys[0])
         assert log is not None

@@ -15,6 +15,7 @@ from support.wire_client import WireClient
 from windsprite_protocol.model.system import GetClient, GetSnapshot, Ping, Snapshot
 from windsprite_server.core.address import Address
 from windsprite_server.core.log_setup import make_logger
+from windsprite_server.core.untaken import UntakenReplies
 from windsprite_server.handlers.dispatcher import Dispatcher, Handler
 from windsprite_server.session import Connection, Sessions
 from windsprite_server.transport.tcp import TcpLimits, TcpListener
@@ -47,10 +48,15 @@ class TcpNode:
         clock: Stands still until a test moves it.
         sessions: The connections that the layers above know of.
         served: The requests that handlers were called with.
+        replies: What clients have not taken.
     """
 
     def __init__(
-        self, limits: TcpLimits, handlers: Mapping[type[Any], Handler], sweep_interval: float
+        self,
+        limits: TcpLimits,
+        handlers: Mapping[type[Any], Handler],
+        sweep_interval: float,
+        send_memory: int = 512 * MIB,
     ) -> None:
         self._log = io.StringIO()
         self.clock = ManualClock()
@@ -64,8 +70,9 @@ class TcpNode:
         self.wire = Wire(
             Dispatcher(services, table, logger), CLUSTER_ID, limits.max_frame_size, self.clock
         )
+        self.replies = UntakenReplies(send_memory)
         self.listener = TcpListener(
-            self.wire, limits, self.clock, logger, sweep_interval=sweep_interval
+            self.wire, limits, self.replies, self.clock, logger, sweep_interval=sweep_interval
         )
         self.address = Address("", 0)
 
@@ -107,6 +114,7 @@ async def tcp_node(
     *,
     host: str = "127.0.0.1",
     sweep_interval: float = 1.0,
+    send_memory: int = 512 * MIB,
     **limits: Any,
 ) -> AsyncIterator[TcpNode]:
     """A listener on a free port; by default pings are answered, and snapshots are large."""
@@ -114,6 +122,7 @@ async def tcp_node(
         dataclasses.replace(LIMITS, **limits),
         {Ping: ping, GetSnapshot: snapshot(1 * MIB)} if handlers is None else handlers,
         sweep_interval,
+        send_memory,
     )
     node.address = await node.listener.start(Address(host, 0))
     try:

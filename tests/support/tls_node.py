@@ -28,15 +28,22 @@ class TlsNode(TcpNode):
         watch: The certificate in force; it is read again when a test asks for it.
     """
 
-    def __init__(self, folder: Path, handlers: Any, **limits: Any) -> None:
-        super().__init__(dataclasses.replace(LIMITS, **limits), handlers, 1.0)
+    def __init__(
+        self, folder: Path, handlers: Any, send_memory: int = 512 * MIB, **limits: Any
+    ) -> None:
+        super().__init__(dataclasses.replace(LIMITS, **limits), handlers, 1.0, send_memory)
         logger = self.listener.logger
         self.files = Files(folder, AUTHORITY.issue())
         self.watch = CertificateWatch(
             self.files.cert, self.files.key, self.clock, logger, interval=1
         )
         self.listener = TcpListener(
-            self.wire, self.listener.limits, self.clock, logger, certificate=self.watch
+            self.wire,
+            self.listener.limits,
+            self.replies,
+            self.clock,
+            logger,
+            certificate=self.watch,
         )
 
     def events(self, text: str = "", level: str = "") -> list[dict[str, Any]]:

@@ -64,6 +64,7 @@ class Context:
         read_pool: Threads for cold reads, apart from the others: a slow disk must not starve both.
         loaded_indexes: Sealed segments whose index is in memory.
         space: The room on the disk.
+        reply_room: Says how many bytes a read may find now; called in any thread.
         logger: For what somebody should know of and no caller is told.
         changed: The logs whose figures may have changed since somebody last looked.
     """
@@ -76,5 +77,6 @@ class Context:
     read_pool: Executor
     loaded_indexes: Recent[Segment]
     space: DiskSpace
+    reply_room: Callable[[], int]
     logger: Logger
     changed: set[LogFigures] = field(default_factory=set)

@@ -242,7 +242,8 @@ class PartitionLog:
         """Read up to `count` visible messages from offset `start` on (spec 04, 5.3 to 5.5).
 
         An older `start` than the oldest message counts as that one. At least one message is
-        returned if there is one, however large; damage ends the read and is named. What is in
+        returned if there is one, however large; damage ends the read and is named. While clients
+        have not taken what was read for them, fewer bytes than asked for are read. What is in
         memory is returned at once; else something to await, which is being fetched already.
 
         Raises:
@@ -253,11 +254,13 @@ class PartitionLog:
         end = min(start + count, self.visible_end)
         if start >= end:
             return NOTHING
+        reply_room = self._context.reply_room
         if self._tail.covers(start):
-            return self._tail.read(start, end, max_bytes)
+            return self._tail.read(start, end, min(max_bytes, reply_room()))
 
         def work(source: Source, parts: Sequence[Part]) -> ReadResult:
-            return read_messages(source, parts, start, end, max_bytes)
+            # Asked when its turn has come: others may have been waiting for the disk before.
+            return read_messages(source, parts, start, end, min(max_bytes, reply_room()))
 
         return self._fetcher.fetch(self._parts(start, end, max_bytes), work)
 

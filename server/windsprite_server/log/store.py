@@ -1,7 +1,8 @@
 """All partition logs of a server."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,12 @@ class LogStore:
     __slots__ = ("_context", "_directory", "_logs", "_pools")
 
     def __init__(
-        self, directory: Path, limits: LogLimits, logger: Logger, files: Files | None = None
+        self,
+        directory: Path,
+        limits: LogLimits,
+        logger: Logger,
+        files: Files | None = None,
+        reply_room: Callable[[], int] = lambda: sys.maxsize,
     ) -> None:
         """Set up a store; nothing is read or written yet.
 
@@ -46,6 +52,8 @@ class LogStore:
             limits: Bounds for everything.
             logger: For what somebody should know of and no caller is told.
             files: The way to the file system; the real one if not given.
+            reply_room: Says how many bytes a read may find now, apart from one message; called in
+                any thread.
         """
         files = files if files is not None else Files()
         reading = ThreadPoolExecutor(limits.read_threads, "log-read")
@@ -62,6 +70,7 @@ class LogStore:
             read_pool=reading,
             loaded_indexes=Recent(limits.index_bytes, _index_bytes, _let_go),
             space=DiskSpace(files, self._directory, limits.free_bytes, logger),
+            reply_room=reply_room,
             logger=logger,
         )
 

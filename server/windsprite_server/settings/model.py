@@ -273,6 +273,12 @@ class Limits(Section):
         description="Memory for unfinished and waiting requests, over all connections; beyond it "
         "they are read one after the other.",
     )
+    send_memory: Size = Field(
+        default=512 * MIB,
+        ge=0,
+        description="Memory for replies that clients have not taken yet, over all connections; "
+        "beyond it polls find 64 KiB at a time.",
+    )
     frame_timeout: Duration = Field(
         default=30,
         gt=0,

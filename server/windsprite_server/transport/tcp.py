@@ -34,6 +34,7 @@ from windsprite_protocol.v0_11.frames import HEADER_SIZE
 from windsprite_server.core.address import Address, join_host_port
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
+from windsprite_server.core.untaken import SMALL, UntakenReplies
 from windsprite_server.session import Connection
 from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.receive_memory import ReceiveMemory
@@ -90,6 +91,7 @@ class TcpListener:
     Args:
         wire: What frames are served by.
         limits: Bounds.
+        replies: Keeps account of replies that clients have not taken.
         clock: For time-outs.
         logger: Told of connections that are refused or dropped.
         certificate: Makes the listener speak TLS and nothing else.
@@ -101,6 +103,7 @@ class TcpListener:
         self,
         wire: Wire,
         limits: TcpLimits,
+        replies: UntakenReplies,
         clock: Clock,
         logger: Logger,
         *,
@@ -109,6 +112,7 @@ class TcpListener:
     ) -> None:
         self.wire = wire
         self.limits = limits
+        self.replies = replies
         self.clock = clock
         self.logger = logger
         self.memory = ReceiveMemory(limits.receive_memory)
@@ -260,6 +264,8 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._lingers = False  # when all is answered, the client may still be sending
         self._ended_at: float | None = None  # when our side was ended
         self._received_at = 0.0
+        self._is_narrow = False  # may leave no more than a small reply untaken
+        self._untaken = 0  # as far as others know
         self._written = 0
         self._sent = 0
         self._sent_at = 0.0
@@ -291,6 +297,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._decoder = None
         self._waiting.clear()
         self._listener.memory.hold(self, 0)
+        self._note_untaken(0)
         if self._connection is not None:
             self._wire.disconnect(self._connection)
             self._connection = None
@@ -361,6 +368,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
         if transport is None:
             return
         unsent = transport.get_write_buffer_size()
+        self._note_untaken(unsent)
         sent = self._written - unsent
         if unsent == 0 or sent > self._sent:
             self._sent_at = now
@@ -400,6 +408,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
         if transport is None or connection is None:
             return
         out: list[Buffer] = []
+        high_water = self._high_water(transport)
         unsent = transport.get_write_buffer_size()
         while self._waiting and self._is_writable and not self._serving:
             frame = self._waiting.popleft()
@@ -416,13 +425,27 @@ class _TcpConnection(asyncio.BufferedProtocol):
                 self._waiting.clear()
                 self._unanswered = 0
                 self._give_up(answer.bad)
-            if unsent > self._limits.write_high_water:
+            if unsent > high_water:
                 transport.writelines(out)
                 out = []
                 unsent = transport.get_write_buffer_size()
         if out:
             transport.writelines(out)
+        self._note_untaken(transport.get_write_buffer_size())
         self._update()
+
+    def _high_water(self, transport: asyncio.Transport) -> int:
+        """Unsent bytes at which serving pauses: few while clients leave too much untaken."""
+        limits, is_narrow = self._limits, self._listener.replies.is_short
+        high = min(SMALL, limits.write_high_water) if is_narrow else limits.write_high_water
+        if is_narrow is not self._is_narrow:
+            self._is_narrow = is_narrow
+            transport.set_write_buffer_limits(high, min(limits.write_low_water, high))
+        return high
+
+    def _note_untaken(self, unsent: int) -> None:
+        self._listener.replies.size += unsent - self._untaken
+        self._untaken = unsent
 
     async def _finish(self, awaited: Coroutine[Any, Any, Answer]) -> None:
         """Wait for one answer, then go on with the frames behind it."""

@@ -335,6 +335,24 @@ async def test_a_batch_of_very_many_messages_is_read_in_parts(
         assert 1 <= few.messages_count <= 6
 
 
+@pytest.mark.parametrize("tail_bytes", [0, 1 << 30])
+@pytest.mark.parametrize("is_cold", [False, True])
+async def test_reads_find_less_while_much_is_not_taken(opened, tail_bytes, is_cold) -> None:
+    harness = opened(limits=LogLimits(tail_bytes=tail_bytes))
+    harness.files.is_cold = is_cold
+    for _ in range(10):
+        append(harness.log, bytes(1000), bytes(1000))
+    harness.reply_room = 5000
+    assert (await fetch(harness.log, 0, 100)).messages_count == 4
+    harness.reply_room = 1
+    assert (await fetch(harness.log, 1, 100)).messages_count == 1
+    harness.reply_room = EVERYTHING
+    reading = harness.log.read(0, 100, EVERYTHING)
+    if not isinstance(reading, ReadResult):  # when its turn comes, there may be less room
+        harness.reply_room = 5000
+        assert 4 <= (await reading).messages_count <= 20
+
+
 async def test_retention_by_age_size_and_watermark_respects_the_barrier(opened) -> None:
     harness = opened(options=PartitionOptions(segment_size=1), limits=LogLimits(tail_bytes=0))
     log = harness.log

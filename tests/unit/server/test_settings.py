@@ -46,6 +46,7 @@ ALTERNATIVES: dict[str, tuple[str, object]] = {
     "limits.max_frame_size_before_login": ("10 KB", 10_000),
     "limits.max_waiting_frames": ("9", 9),
     "limits.receive_memory": ("1 GB", 10**9),
+    "limits.send_memory": ("64 MiB", 64 * 2**20),
     "limits.frame_timeout": ("5 s", 5.0),
     "limits.write_high_water": ("2000000", 2_000_000),
     "limits.write_low_water": ("0", 0),

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import socket
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from windsprite_protocol.model.system import (
     SnapshotCompression,
     SnapshotKind,
 )
+from windsprite_server.core.untaken import SMALL
 from windsprite_server.handlers.dispatcher import Handler
 
 FAILURE = 1
@@ -195,6 +197,32 @@ async def test_one_reply_may_be_larger_than_the_high_water_mark() -> None:
             await client.send(frame() + request(SNAPSHOT, 1) + request(SNAPSHOT, 2))
             sizes = [len(reply.body) for reply in await client.receive_many(3)]
             assert sizes == [0, 20 * MIB, 20 * MIB]
+
+
+async def test_many_clients_that_do_not_read_hold_one_reply_each_beyond_the_memory() -> None:
+    """Others are served as before."""
+    async with tcp_node(send_memory=8 * MIB, write_timeout=60) as node, AsyncExitStack() as stack:
+        for _ in range(20):
+            client = await stack.enter_async_context(node.client(receive_buffer=64 * KIB))
+            await client.send(frame() + b"".join(request(SNAPSHOT, n) for n in range(1, 11)))
+        await node.until(lambda: node.replies.is_short)
+        async with node.client() as other:
+            for number in range(1, 20):
+                await other.send(frame() if number == 1 else request(SNAPSHOT, number))
+                assert (await other.receive()).told.channel == "success"
+        assert 8 * MIB - SMALL <= node.replies.size <= (8 + 4 + 20) * MIB
+        await node.clock.advance(61)
+        await node.until(lambda: node.open_connections == 0)
+        assert node.replies.size == 0
+        assert not node.replies.is_short
+
+
+async def test_who_reads_is_served_to_the_end_while_others_leave_no_memory() -> None:
+    async with tcp_node(send_memory=0) as node, node.client() as client:
+        assert node.replies.is_short
+        await client.send(frame() + b"".join(request(SNAPSHOT, n) for n in range(1, 51)))
+        assert len(await client.receive_many(51)) == 51
+        await node.until(lambda: node.replies.size == 0)
 
 
 # --- Requests that pile up ----------------------------------------------------------------------
