@@ -170,18 +170,7 @@ class Server:
         state = await _recover_state(journal)
 
         replies = UntakenReplies(settings.limits.send_memory)
-        store = LogStore(
-            directory.path / LOG_DIRECTORY,
-            _log_limits(settings),
-            logger,
-            reply_room=replies.room,
-        )
-        self._closers.append(store.close)
-        partitions = Partitions(store)
-        report = await asyncio.to_thread(
-            partitions.recover, list(live_partitions(state)), tuple(state.condemned)
-        )
-        _tell_recovery(report, logger)
+        partitions, report = await self._open_partitions(directory, state, replies)
 
         cluster = _single_node(settings, identity, self._ids.uuid())
         coordinator = self._start_group_coordinator(state, partitions)
@@ -240,6 +229,23 @@ class Server:
         address = await listener.start(settings.tcp.address)
         self._closers.append(lambda: listener.stop(settings.shutdown_timeout))
         return Running(address, str(identity.cluster_id), settings.node.name)
+
+    async def _open_partitions(
+        self, directory: DataDirectory, state: State, replies: UntakenReplies
+    ) -> tuple[Partitions, RecoveryReport]:
+        store = LogStore(
+            directory.path / LOG_DIRECTORY,
+            _log_limits(self._settings),
+            self._logger,
+            reply_room=replies.room,
+        )
+        self._closers.append(store.close)
+        partitions = Partitions(store)
+        report = await asyncio.to_thread(
+            partitions.recover, list(live_partitions(state)), tuple(state.condemned)
+        )
+        _tell_recovery(report, self._logger)
+        return partitions, report
 
     def _start_group_coordinator(self, state: State, partitions: Partitions) -> GroupCoordinator:
         timeout = self._settings.consumer_group.rebalancing_timeout
