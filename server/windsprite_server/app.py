@@ -56,7 +56,7 @@ from windsprite_server.log.keys import LogLimits, PartitionKey
 from windsprite_server.log.results import PartitionRecovery, RecoveryReport
 from windsprite_server.log.store import LogStore
 from windsprite_server.metadata.commands import CreateRoot
-from windsprite_server.metadata.effects import Effect, PartitionCondemned, UserDeleted
+from windsprite_server.metadata.effects import Effect, PartitionCondemned, TopicDeleted, UserDeleted
 from windsprite_server.metadata.queries import live_partitions
 from windsprite_server.metadata.state import State
 from windsprite_server.partitions import Partitions
@@ -178,6 +178,7 @@ class Server:
         sessions = Sessions(identity.generation, coordinator.end_session, table)
         dedup = settings.partition
         duplicates = DuplicateWindows(dedup.dedup_clients, dedup.dedup_clients_total)
+        turns: dict[tuple[int, int], int] = {}
         committer = Committer(
             journal,
             state,
@@ -185,7 +186,7 @@ class Server:
             cluster,
             partitions,
             logger=logger,
-            listener=partial(_follow, sessions, duplicates, coordinator),
+            listener=partial(_follow, sessions, duplicates, coordinator, turns),
             position_floor=_highest_incarnation(report.unknown),
             max_waiting=settings.journal.max_waiting_commands,
             snapshot_every=settings.journal.snapshot_every,
@@ -220,6 +221,7 @@ class Server:
             server_version=version("windsprite"),
             max_reply_body=limits.max_frame_size - _HEADER_BYTES,
             max_tokens_per_user=settings.personal_access_token.max_tokens_per_user,
+            turns=turns,
         )
         dispatcher = Dispatcher(services, self._handlers, logger)
         wire = Wire(dispatcher, identity.cluster_id, limits.max_frame_size, clock)
@@ -405,12 +407,15 @@ def _follow(
     sessions: Sessions,
     duplicates: DuplicateWindows,
     coordinator: GroupCoordinator,
+    turns: dict[tuple[int, int], int],
     effect: Effect,
 ) -> None:
-    """Let sessions and groups follow what a metadata command has done."""
+    """Let what is kept in memory follow what a metadata command has done."""
     coordinator.follow(effect)
     if isinstance(effect, PartitionCondemned):
         duplicates.forget(life_of(effect.place))
+    elif isinstance(effect, TopicDeleted):
+        turns.pop((effect.stream_id, effect.topic_id), None)
     elif isinstance(effect, UserDeleted):
         # Logged out everywhere: the id may come again for somebody else.
         for connection in sessions:

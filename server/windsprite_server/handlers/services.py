@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from windsprite_server.cluster import Cluster
 from windsprite_server.commit import Committer
@@ -58,4 +58,4 @@ class Services:
     server_version: str
     max_reply_body: int
     max_tokens_per_user: int
-    turns: dict[tuple[int, int], int] = field(default_factory=dict)
+    turns: dict[tuple[int, int], int]
