@@ -472,6 +472,8 @@ def _tell_recovery(report: RecoveryReport, logger: Logger) -> None:
                 lowered_offsets=len(partition.clamped),
                 lost_offsets=partition.lost_offsets,
             )
+    for key, reason in report.unreadable.items():
+        logger.error("partition not opened", partition=key.directory_name, reason=reason)
     if report.unknown:
         logger.warning(
             "files that metadata does not know were left alone",

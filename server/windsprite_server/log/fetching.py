@@ -4,16 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from windsprite_server.log.context import Context
-from windsprite_server.log.errors import unavailable
+from windsprite_server.log.errors import LogUnavailableError, unavailable
 from windsprite_server.log.keys import PartitionKey
 from windsprite_server.log.reading import ColdError, Part, Source, cached_only
 from windsprite_server.log.results import ReadResult
 from windsprite_server.log.segment import GAPS_MAX
-
-NOT_READ: Final = "the log can't be read"
 
 T = TypeVar("T")
 
@@ -24,11 +22,12 @@ class Fetcher:
     Belongs to one event loop.
     """
 
-    __slots__ = ("_context", "_key", "_reported")
+    __slots__ = ("_context", "_is_unreadable", "_key", "_reported")
 
     def __init__(self, context: Context, key: PartitionKey) -> None:
         self._context = context
         self._key = key
+        self._is_unreadable = False
         self._reported: set[tuple[object, int]] = set()
 
     def fetch(
@@ -54,7 +53,7 @@ class Fetcher:
             pass
         except OSError as error:
             self.release(parts)
-            raise unavailable(NOT_READ, error) from error
+            raise self.unreadable(error, parts) from error
         else:
             self.release(parts)
             self._report(result)
@@ -63,7 +62,7 @@ class Fetcher:
         job = context.read_pool.submit(work, source(context.files.read, may_wait=True), parts)
         # Not before the thread has ended: who awaits may be cancelled earlier.
         job.add_done_callback(lambda _: loop.call_soon_threadsafe(self.release, parts))
-        return self._outcome(job)
+        return self._outcome(job, parts)
 
     def release(self, parts: Sequence[Part]) -> None:
         """Let go of the files of segments."""
@@ -73,16 +72,31 @@ class Fetcher:
             if part.segment.index is not None and part.is_sealed:
                 context.loaded_indexes.touch(part.segment)
 
-    async def _outcome(self, job: Future[T]) -> T:
+    def unreadable(self, error: OSError, parts: Sequence[Part]) -> LogUnavailableError:
+        """What to raise when the disk failed; told to the operator once, until a read succeeds.
+
+        The files are opened anew for the next read: they may be on a disk that was mounted anew.
+        """
+        for part in parts:
+            part.segment.close_files()
+        if not self._is_unreadable:
+            self._is_unreadable = True
+            self._context.logger.error(
+                "log_unreadable", partition=self._key.directory_name, reason=error.strerror
+            )
+        return unavailable("the log can't be read", error)
+
+    async def _outcome(self, job: Future[T], parts: Sequence[Part]) -> T:
         try:
             result = await asyncio.wrap_future(job)
         except OSError as error:
-            raise unavailable(NOT_READ, error) from error
+            raise self.unreadable(error, parts) from error
         self._report(result)
         return result
 
     def _report(self, result: object) -> None:
         """Logs damage that a reader ran into, once for each place."""
+        self._is_unreadable = False
         if not isinstance(result, ReadResult) or result.damage is None:
             return
         damage = result.damage

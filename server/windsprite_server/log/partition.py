@@ -17,7 +17,7 @@ from windsprite_server.log.errors import (
     LogFailedError,
     unavailable,
 )
-from windsprite_server.log.fetching import NOT_READ, Fetcher
+from windsprite_server.log.fetching import Fetcher
 from windsprite_server.log.index import SegmentIndex
 from windsprite_server.log.keys import Durability, PartitionKey, PartitionOptions
 from windsprite_server.log.offsets import OffsetFile
@@ -483,7 +483,7 @@ class PartitionLog:
                 at += 1
         except OSError as error:
             self._fetcher.release(parts)
-            raise unavailable(NOT_READ, error) from error
+            raise self._fetcher.unreadable(error, parts) from error
         return parts
 
     def _visible_size_of(self, segment: Segment) -> int:

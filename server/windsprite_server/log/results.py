@@ -1,5 +1,6 @@
 """What logs report: figures, reads, damage, and what recovery found."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -151,9 +152,11 @@ class RecoveryReport:
     """What recovery found in a store.
 
     Attributes:
-        partitions: One entry for each expected partition.
+        partitions: One entry for each expected partition that was opened.
         unknown: Entries of the directory that belong to no expected partition; all are kept.
+        unreadable: Why the others could not be opened.
     """
 
     partitions: tuple[PartitionRecovery, ...]
     unknown: tuple[Path, ...]
+    unreadable: Mapping[PartitionKey, str]

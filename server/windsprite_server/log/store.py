@@ -78,13 +78,14 @@ class LogStore:
         """Open what metadata says exists. Once, before anything else; blocks.
 
         Missing directories are made, unfinished writes cut off, deletions that were interrupted
-        taken up again. Everything found is in the report, for somebody to log.
+        taken up again. A log that can't be read is not opened, and there is none under its key.
+        Everything found is in the report, for somebody to log.
 
         Args:
             partitions: Every partition there is, with the options of its topic.
 
         Raises:
-            OSError: The disk can't be read.
+            OSError: The directory can't be read.
         """
         files = self._context.files
         try:
@@ -93,17 +94,22 @@ class LogStore:
             files.make_directory(self._directory)
             names = []
         recoveries = []
+        unreadable = {}
         for key, options in partitions.items():
-            log, recovery = recover_partition(self._context, self._directory, key, options)
+            try:
+                log, recovery = recover_partition(self._context, self._directory, key, options)
+            except OSError as error:
+                unreadable[key] = str(error)
+                continue
             self._logs[key] = log
             recoveries.append(recovery)
         unknown = []
         for name in names:
             if name.endswith(REMOVED_SUFFIX):
                 self._delete(name)
-            elif PartitionKey.from_directory_name(name) not in self._logs:
+            elif PartitionKey.from_directory_name(name) not in partitions:
                 unknown.append(Path(self._directory, name))
-        return RecoveryReport(tuple(recoveries), tuple(unknown))
+        return RecoveryReport(tuple(recoveries), tuple(unknown), unreadable)
 
     def create(self, key: PartitionKey, options: PartitionOptions) -> PartitionLog:
         """Begin an empty log.

@@ -209,8 +209,15 @@ async def test_a_disk_that_cannot_be_read_is_an_error_not_an_end(opened) -> None
         harness.files.is_cold = is_cold
         with pytest.raises(LogUnavailableError):
             await fetch(harness.log, 0, 1)
+    assert harness.events.names == ["log_unreadable"]
     harness.files.refuses = {}
     assert await read_all(harness.log) == [(0, b"one")]
+    harness.files.refuses = {"open": errno.EIO}
+    harness.store._context.descriptors.close_all()
+    with pytest.raises(LogUnavailableError):
+        await fetch(harness.log, 0, 1)
+    assert harness.events.names == ["log_unreadable"] * 2
+    harness.files.refuses = {}
 
 
 async def test_removed_logs_refuse_everything_and_are_gone(opened) -> None:
