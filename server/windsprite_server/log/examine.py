@@ -7,7 +7,16 @@ from typing import Final, NamedTuple
 from windsprite_protocol.batches import BATCH_HEADER
 from windsprite_protocol.model.messages import Buffer
 from windsprite_server.log.files import Files
-from windsprite_server.log.index import ENTRY, EndMark, SegmentIndex
+from windsprite_server.log.index import (
+    END_MARK_SIZE,
+    ENTRY,
+    HEADER_SIZE,
+    EndMark,
+    Entry,
+    SegmentIndex,
+    decode_last_rows,
+    encode_header,
+)
 from windsprite_server.log.scan import (
     End,
     Ending,
@@ -29,7 +38,7 @@ class Examined(NamedTuple):
     """What a segment holds.
 
     Attributes:
-        sparse_index: Its index, complete.
+        sparse_index: Its index, complete; `None`: it was not looked at.
         index_size: Bytes of the index file that are as they should be; 0: it has to be rewritten.
         is_marked: Whether the index says that the segment was synced as it is.
         has_lost_index: Whether an index that should be there was of no use.
@@ -41,7 +50,7 @@ class Examined(NamedTuple):
         scanned: Bytes whose checksums were looked at.
     """
 
-    sparse_index: SegmentIndex
+    sparse_index: SegmentIndex | None
     index_size: int
     is_marked: bool
     has_lost_index: bool
@@ -69,6 +78,73 @@ class Expected(NamedTuple):
     base_offset: int
     next_base: int | None
     after_timestamp: int
+
+
+def recall(files: Files, path_stem: str, expected: Expected) -> Examined | None:
+    """What a sealed segment holds according to the last rows of its index.
+
+    However large the segment is, only the end of its index and one header are read.
+
+    Args:
+        files: The way to the file system.
+        path_stem: The path of its files without `.log` and `.index`.
+        expected: What it should be.
+
+    Returns:
+        `None` if those rows do not vouch for all of it.
+
+    Raises:
+        OSError: The disk failed.
+    """
+    index_size, rows = _last_rows(files, path_stem + INDEX_SUFFIX, expected)
+    last = decode_last_rows(rows, expected.base_offset, expected.incarnation)
+    if last is None:
+        return None
+    entry, mark = last
+    if mark.next_offset != expected.next_base:
+        return None
+    descriptor = files.open(path_stem + SEGMENT_SUFFIX, os.O_RDONLY)
+    try:
+        size = files.size(descriptor)
+        header = Window(lambda at, length: files.read(descriptor, length, at), size, ENTRY.size)
+        if mark.size != size or not _is_true(header, entry, expected.partition_id):
+            return None
+    finally:
+        files.close(descriptor)
+    return _as_marked(None, index_size, mark)
+
+
+def _last_rows(files: Files, path: str, expected: Expected) -> tuple[int, bytes]:
+    """The size of an index, and its last entry with the end mark behind it; empty if foreign."""
+    try:
+        descriptor = files.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return 0, b""
+    try:
+        size = files.size(descriptor)
+        header = files.read(descriptor, HEADER_SIZE, 0)
+        if size % ENTRY.size or header != encode_header(expected.base_offset, expected.incarnation):
+            return 0, b""
+        length = min(size - HEADER_SIZE, ENTRY.size + END_MARK_SIZE)
+        return size, files.read(descriptor, length, size - length)
+    finally:
+        files.close(descriptor)
+
+
+def _as_marked(index: SegmentIndex | None, index_size: int, mark: EndMark) -> Examined:
+    """A segment of which all is known by its end mark."""
+    return Examined(
+        sparse_index=index,
+        index_size=index_size,
+        is_marked=True,
+        has_lost_index=False,
+        end=Place(mark.size, mark.next_offset, mark.last_timestamp),
+        ending=Ending.CLEAN,
+        reason="",
+        gaps=(),
+        file_size=mark.size,
+        scanned=0,
+    )
 
 
 def examine(
@@ -107,18 +183,7 @@ def examine(
         # An entry that had to be dropped says that the segment is not what was synced.
         has_dropped = len(index) != entries
         if mark is not None and not has_dropped and _agrees(mark, index, size, expected):
-            return Examined(
-                sparse_index=index,
-                index_size=index_size,
-                is_marked=True,
-                has_lost_index=False,
-                end=Place(mark.size, mark.next_offset, mark.last_timestamp),
-                ending=Ending.CLEAN,
-                reason="",
-                gaps=(),
-                file_size=size,
-                scanned=0,
-            )
+            return _as_marked(index, index_size, mark)
         gaps: list[Gap] = []
         reached = begin.position
         ending = End(begin, Ending.CLEAN, "")
@@ -182,17 +247,24 @@ def _begin(window: Window, index: SegmentIndex, expected: Expected) -> Place:
         entry = index.last
         if entry is None:
             break
-        place = Place(entry.position, entry.offset, entry.timestamp - 1)
-        try:
-            header = plausible_header(window, place, expected.partition_id)
-        except Unsound:
-            index.drop_last()
-            continue
-        if (header.base_offset, header.base_timestamp) == (entry.offset, entry.timestamp):
-            return place
+        if _is_true(window, entry, expected.partition_id):
+            return _place_before(entry)
         index.drop_last()
     index.drop_from(0)
     return Place(0, expected.base_offset, expected.after_timestamp)
+
+
+def _is_true(window: Window, entry: Entry, partition_id: int) -> bool:
+    """Whether the batch of an index entry begins where it says."""
+    try:
+        header = plausible_header(window, _place_before(entry), partition_id)
+    except Unsound:
+        return False
+    return (header.base_offset, header.base_timestamp) == (entry.offset, entry.timestamp)
+
+
+def _place_before(entry: Entry) -> Place:
+    return Place(entry.position, entry.offset, entry.timestamp - 1)
 
 
 def _agrees(mark: EndMark, index: SegmentIndex, size: int, expected: Expected) -> bool:

@@ -182,6 +182,17 @@ def encode_end_mark(mark: EndMark, base_offset: int, incarnation: int) -> bytes:
     return row + ENTRY.pack(_checksum(row, base_offset, incarnation), 0, _END_MARK)
 
 
+def decode_last_rows(
+    rows: bytes, base_offset: int, incarnation: int
+) -> tuple[Entry, EndMark] | None:
+    """The last entry and the end mark behind it; `None` if that is not what the rows are."""
+    mark = _decode_end_mark(rows[-END_MARK_SIZE:], base_offset, incarnation)
+    if mark is None or len(rows) != ENTRY.size + END_MARK_SIZE:
+        return None
+    entry = Entry(*ENTRY.unpack_from(rows))
+    return None if entry.position & _END_MARK else (entry, mark)
+
+
 def _decode_end_mark(rows: bytes, base_offset: int, incarnation: int) -> EndMark | None:
     if len(rows) != END_MARK_SIZE:
         return None

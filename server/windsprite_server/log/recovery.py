@@ -7,7 +7,7 @@ from typing import Final
 
 from windsprite_server.log.context import Context
 from windsprite_server.log.errors import LogFailedError
-from windsprite_server.log.examine import SEGMENT_SUFFIX, Examined, Expected, examine
+from windsprite_server.log.examine import SEGMENT_SUFFIX, Examined, Expected, examine, recall
 from windsprite_server.log.index import SegmentIndex
 from windsprite_server.log.keys import Durability, PartitionKey, PartitionOptions
 from windsprite_server.log.offsets import OffsetFile
@@ -102,12 +102,13 @@ class _Recovery:
     def take_over(self, base: int, next_base: int | None) -> None:
         """Look at the next segment and take it over; without `next_base` it is the active one."""
         key, segment = self._key, self._segment(base)
-        found = examine(
-            self._context.files,
-            segment.path.removesuffix(SEGMENT_SUFFIX),
-            Expected(key.partition_id, key.incarnation, base, next_base, self._last_timestamp),
-            self._context.limits.index_interval,
+        files, stem = self._context.files, segment.path.removesuffix(SEGMENT_SUFFIX)
+        expected = Expected(
+            key.partition_id, key.incarnation, base, next_base, self._last_timestamp
         )
+        found = None if next_base is None else recall(files, stem, expected)
+        if found is None:
+            found = examine(files, stem, expected, self._context.limits.index_interval)
         self._scanned += found.scanned
         self._lost_indexes += found.has_lost_index
         segment.size, segment.next_offset, segment.last_timestamp = found.end

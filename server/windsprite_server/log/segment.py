@@ -223,16 +223,16 @@ class Segment:
             return False
         return True
 
-    def take_over(self, index: SegmentIndex, index_size: int) -> None:
+    def take_over(self, index: SegmentIndex | None, index_size: int) -> None:
         """Take over the index that was found at start.
 
         Args:
-            index: All entries.
+            index: All entries; `None`: they are in the file, and nobody needs them yet.
             index_size: Bytes of the index file; 0: it has to be written anew.
         """
         self.index = index
         self._index_size = index_size
-        if index_size == 0 and len(index):
+        if index is not None and index_size == 0 and len(index):
             self._write_index(index.encode())
 
     def _end_mark(self, timestamp: int) -> bytes:

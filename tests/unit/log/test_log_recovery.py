@@ -79,6 +79,37 @@ async def test_after_a_kill_only_what_no_index_entry_covers_is_scanned() -> None
     await harness.store.close()
 
 
+class CountingFiles(MemoryFiles):
+    bytes_read = 0
+
+    def read(self, descriptor: int, length: int, position: int) -> bytes:
+        data = super().read(descriptor, length, position)
+        self.bytes_read += len(data)
+        return data
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_start_reads_the_same_of_a_sealed_segment_however_large_it_is(is_killed) -> None:
+    counts = []
+    for batches in (10, 100):
+        harness = Harness(
+            CountingFiles(),
+            options=PartitionOptions(segment_size=batches * 500),
+            limits=LogLimits(index_interval=1, tail_bytes=0, read_threads=1, sync_threads=1),
+        )
+        log = harness.open()
+        while log.segments_count < 11:
+            append(log, b"x" * 196)
+        append(log, b"x" * 196)
+        await log.drain()
+        before = harness.files.bytes_read
+        await (harness.kill() if is_killed else harness.reopen())
+        counts.append(harness.files.bytes_read - before)
+        assert await read_all(harness.log) == [(n, b"x" * 196) for n in range(10 * batches + 1)]
+        await harness.store.close()
+    assert counts[0] == counts[1] <= 11 * (24 + 72 + 256 + 500)
+
+
 async def test_bug_01_a_last_batch_cut_at_any_byte_is_dropped_whole() -> None:
     whole, positions = await closed_log(3, is_killed=True)
     index = bytes(content(whole, FIRST_INDEX))
