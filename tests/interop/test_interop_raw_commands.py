@@ -5,7 +5,7 @@ import struct
 import pytest
 from apache_iggy import IggyClient
 
-from support.official_client import fails_with, number_of
+from support.official_client import fails_with, logged_in, number_of
 
 covers = pytest.mark.covers
 
@@ -96,7 +96,8 @@ async def test_the_cluster(address: str, client: IggyClient) -> None:
 
 
 @covers("send_binary_request")
-async def test_who_i_am(address: str, client: IggyClient) -> None:
+async def test_who_i_am(address: str) -> None:
+    client = await logged_in(address)  # of its own: the shared one may be in groups of other tests
     me = await client.send_binary_request(20, b"")
     number, user, transport, length = struct.unpack_from("<IIBI", me)
     peer = me[13 : 13 + length].decode()
