@@ -7,7 +7,8 @@ from dataclasses import fields
 from random import Random
 from typing import Any, Final
 
-from support.server_model import Partition, ServerModel, Stream, Topic
+from support.server_model import ServerModel
+from support.server_model_parts import Partition, Stream, Topic
 from support.topic_option_choices import CHOICES, option
 from windsprite_protocol.batches import NewMessage, build_batch
 from windsprite_protocol.model import groups, messages, offsets, streams, system, tokens, topics

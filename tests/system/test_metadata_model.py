@@ -36,7 +36,8 @@ from hypothesis.stateful import (
 from support.pages import load_page_script
 from support.random_requests import PASSWORDS, USERNAMES, RandomRequests
 from support.replay import check_replay
-from support.server_model import MAX_TOKENS, No, ServerModel, find
+from support.server_model import MAX_TOKENS, ServerModel
+from support.server_model_parts import No, find
 from support.server_process import ServerProcess
 from support.wire_client import (
     VERSION,
