@@ -157,7 +157,9 @@ UNFINISHED = {
 
 
 @pytest.mark.parametrize("garbage", CLOSED.values(), ids=CLOSED)
-async def test_what_is_no_frame_ends_its_own_connection(target: Target, garbage: bytes) -> None:
+async def test_bug_32_what_is_no_frame_ends_its_own_connection(
+    target: Target, garbage: bytes
+) -> None:
     async with target.client() as client:
         sending = asyncio.create_task(client.send(garbage))
         assert await client.is_closed()
@@ -337,13 +339,13 @@ async def served_or_refused(target: Target, bodies: list[tuple[int, bytes]]) -> 
             await client.login()
 
 
-async def test_every_command_cut_at_every_byte(target: Target) -> None:
+async def test_bug_33_every_command_cut_at_every_byte(target: Target) -> None:
     cut = [(code, body[:size]) for code, body in examples() for size in range(len(body))]
     assert len(cut) > 2000
     await served_or_refused(target, cut)
 
 
-async def test_every_command_with_flipped_bits(target: Target) -> None:
+async def test_bug_33_every_command_with_flipped_bits(target: Target) -> None:
     flips = random.Random(5)
     damaged = []
     for code, body in examples():

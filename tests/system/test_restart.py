@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 import signal
 import subprocess
 import time
@@ -16,6 +17,7 @@ import pytest
 
 import windsprite
 from support.frames import request
+from support.names import NAMES
 from support.server_process import RestartableServer, ServerProcess, server_process
 from support.wire_client import WireClient, wire_client
 from windsprite_protocol.batches import NewMessage, build_batch
@@ -221,6 +223,29 @@ async def test_what_was_just_acknowledged_survives(server: Restarting) -> None:
         offset = await client.get_consumer_offset("s", created.topic.id, consumer=9)
         assert offset is not None
         assert offset.stored_offset == 0
+
+
+async def test_bug_40_no_name_is_taken_for_a_path_or_for_another_name(
+    server: Restarting, tmp_path: Path
+) -> None:
+    """Names of every kind survive a restart and stay apart; no directory is called after one."""
+    names = [*NAMES.values(), "..", ".", "/", "CON", "name. "]
+    payloads = {name: f"payload {number}".encode() for number, name in enumerate(names)}
+    async with await windsprite.connect(server.url) as client:
+        for name in names:
+            await client.create_stream(name)
+            await client.create_topic(name, name, 1)
+            await client.send(name, name, [payloads[name]], partition=0)
+    server.kill()
+    await asyncio.to_thread(server.start)
+    async with await windsprite.connect(server.url) as client:
+        assert [stream.name for stream in await client.get_streams()] == names
+        for name in names:
+            batch = await client.poll(name, name, start=windsprite.From.first())
+            assert [bytes(message.payload) for message in batch] == [payloads[name]]
+    logs = [path.name for path in (tmp_path / "data" / "log").iterdir()]
+    assert len(logs) == len(names)
+    assert all(re.fullmatch(r"[0-9.-]+", log) for log in logs)
 
 
 async def test_sessions_and_positions_only_grow(server: Restarting) -> None:
