@@ -195,7 +195,7 @@ def lost_from(harness: Harness, *, power: bool) -> int | None:
         pytest.param(PERSISTED, True, 3, id="persisted-without-power"),
     ],
 )
-async def test_a_crash_before_any_change_loses_nothing_acknowledged(
+async def test_bug_06_and_16_a_crash_before_any_change_loses_nothing_acknowledged(
     durability, power, tries, preallocate, burst
 ) -> None:
     change = 0
