@@ -26,6 +26,7 @@ class SegmentSync(NamedTuple):
         segment: The segment.
         file: Its file, pinned.
         cut_to: The size to cut reserved space to; `None`: leave it.
+        is_last: Whether nothing will be appended for now.
         mark: The end mark to write after the sync.
         index_file: Where to write it, pinned; `None`: don't.
         index_position: Where in that file.
@@ -34,6 +35,7 @@ class SegmentSync(NamedTuple):
     segment: "Segment"
     file: OpenFile
     cut_to: int | None
+    is_last: bool
     mark: bytes
     index_file: OpenFile | None
     index_position: int
@@ -169,7 +171,7 @@ class Segment:
             index_file.pins += 1
         cut_to = self.size if with_mark and self._is_reserved else None
         mark = self._end_mark(self.last_timestamp)
-        return SegmentSync(self, file, cut_to, mark, index_file, self._index_size)
+        return SegmentSync(self, file, cut_to, with_mark, mark, index_file, self._index_size)
 
     def run_sync(self, task: SegmentSync) -> None:
         """Do the work of a sync, in a thread.
@@ -201,11 +203,13 @@ class Segment:
             self._files.close(descriptor)
 
     def end_sync(self, task: SegmentSync) -> None:
-        """Let go of the files of a sync that has ended, on the loop."""
+        """Let go of the files of a sync that has ended, on the loop; all of them if it is full."""
         self._descriptors.release(task.file)
         if task.index_file is not None:
             self._descriptors.release(task.index_file)
             self._index_size = task.index_position + len(task.mark)
+        if task.is_last:
+            self.close_files()
 
     def close_files(self) -> None:
         """Close what is open, as soon as no thread needs it."""

@@ -259,6 +259,17 @@ async def test_few_files_stay_open_however_many_segments_there_are(opened) -> No
     assert harness.files.open_count <= 5
 
 
+@pytest.mark.parametrize("durability", Durability)
+async def test_full_segments_let_go_of_their_files(opened, durability) -> None:
+    harness = opened(options=PartitionOptions(segment_size=1000, durability=durability))
+    for number in range(40):
+        append(harness.log, b"%d" % number * 100)
+    await harness.log.drain()
+    assert harness.log.segments_count > 10
+    assert harness.files.open_count <= 2
+    assert await read_all(harness.log) == [(n, b"%d" % n * 100) for n in range(40)]
+
+
 async def test_the_tail_stays_within_its_budget(opened) -> None:
     harness = opened(limits=LogLimits(tail_bytes=20_000))
     budget = harness.store._context.tail_budget
