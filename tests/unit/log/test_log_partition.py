@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from support.log import (
     KEY,
     NOW,
     Harness,
+    MemoryFiles,
     append,
     batch_of,
     fetch,
@@ -199,6 +201,50 @@ async def test_a_cold_read_happens_in_a_thread_and_outlives_its_reader(opened) -
     with pytest.raises(asyncio.CancelledError):
         await reader
     assert await read_all(log) == [(0, b"one"), (1, b"two")]
+
+
+class StuckFiles(MemoryFiles):
+    """Reads that have to wait for the disk wait until a test lets them go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.waiting = 0
+
+    def read(self, descriptor: int, length: int, position: int) -> bytes:
+        if self.is_cold:
+            self.waiting += 1
+            self.go_on.wait(10)
+        return super().read(descriptor, length, position)
+
+
+async def test_readers_of_cold_data_do_not_hold_up_the_tail(opened) -> None:
+    """They keep all threads for reading busy; nothing else needs one of those."""
+    options = PartitionOptions(segment_size=5000, durability=Durability.PERSISTED)
+    files = StuckFiles()
+    limits = LogLimits(tail_bytes=5000, read_threads=2)
+    harness = opened(files=files, options=options, limits=limits)
+    log = harness.log
+    for number in range(40):
+        append(log, b"%d" % number * 100)
+    await log.wait_visible(40)
+    files.is_cold = True
+    readers = [asyncio.ensure_future(fetch(log, start, 3)) for start in range(6)]
+    await asyncio.sleep(0.05)
+    assert files.waiting == limits.read_threads
+    for number in range(40, 80):
+        base = append(log, b"%d" % number * 100)
+        await asyncio.wait_for(log.wait_visible(base + 1), 5)
+        found = log.read(base, 1, EVERYTHING)
+        assert isinstance(found, ReadResult)
+        assert messages_of(found) == [(number, b"%d" % number * 100)]
+        log.offsets.consumers.store(1, base)
+    assert files.waiting == limits.read_threads
+    assert not any(reader.done() for reader in readers)
+    files.go_on.set()
+    for start, reader in enumerate(readers):
+        expected = [(n, b"%d" % n * 100) for n in range(start, start + 3)]
+        assert messages_of(await reader) == expected
 
 
 async def test_a_disk_that_cannot_be_read_is_an_error_not_an_end(opened) -> None:
