@@ -449,7 +449,7 @@ async def test_readers_and_writers_go_on_while_segments_go(tmp_path: Path) -> No
         for sent in itertools.count(1):
             await fill(root, 1)
             found = await poll(root, last + 1, 100)
-            assert found.messages_count >= 2
+            assert found.messages_count in {0, 2}  # none: they have expired already
             last = found.current_offset
             assert last == 2 * sent - 1
             if sent >= 12 and (await partition(root)).segments_count <= 2:
