@@ -81,6 +81,9 @@ class _Recovery:
         self._lost_indexes = 0
         self._last_timestamp = 0
         self._is_marked = True
+        # Readers will see all there is, so under this policy it must not get lost any more.
+        self._must_sync = options.durability is Durability.PERSISTED
+        self._unsynced: list[Segment] = []
         self._failure: LogFailedError | None = None
 
     def list_directory(self) -> tuple[list[str], bool]:
@@ -172,7 +175,18 @@ class _Recovery:
             self._note_gap(segment, gap)
         segment.next_offset = next_base
         segment.take_over(found.sparse_index, found.index_size)
-        if gap is None and not found.is_marked:
+        if gap is not None:
+            return
+        if not found.is_marked and not self._must_sync:
+            # The log does it with its next sync: a start need not wait for the disk.
+            segment.is_unsynced = True
+            self._is_marked = False
+            self._unsynced.append(segment)
+            return
+        for earlier in self._unsynced:
+            self._sync(earlier, with_mark=True)
+        self._unsynced.clear()
+        if not found.is_marked:
             self._sync(segment, with_mark=True)
 
     def _take_over_active(self, segment: Segment, found: Examined) -> None:
@@ -182,10 +196,8 @@ class _Recovery:
         if not found.is_marked:
             self._is_marked = False
             segment.is_unsynced = True
-            # Readers will see all of it, so it must not get lost any more; and a segment that is
-            # full is sealed with this.
-            is_full = segment.size >= self._options.segment_size
-            if is_full or self._options.durability is Durability.PERSISTED:
+            if self._must_sync:
+                is_full = segment.size >= self._options.segment_size
                 self._sync(segment, with_mark=is_full)
 
     def _cut(self, segment: Segment, found: Examined) -> None:

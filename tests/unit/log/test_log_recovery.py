@@ -1,5 +1,7 @@
 """What is found at start: whole logs, torn ends, damage, lost and foreign indexes."""
 
+import errno
+
 import pytest
 
 from support.log import (
@@ -338,6 +340,36 @@ async def test_a_persisted_log_is_synced_before_readers_see_it_again() -> None:
     files.crash(power=True)
     log = harness.open()
     assert await read_all(log) == seen
+    await harness.store.close()
+
+
+async def test_a_start_after_a_kill_does_not_wait_for_the_disk_under_the_other_policy() -> None:
+    """What was not synced yet is synced with the next segment, or at the end."""
+    harness = Harness(
+        options=PartitionOptions(segment_size=1000),
+        limits=LogLimits(index_interval=1, tail_bytes=0, sync_threads=1),
+    )
+    files = harness.files
+    log = harness.open()
+    files.refuses = {"sync": errno.EIO}  # the threads come too late, as it were
+    for number in range(20):
+        append(log, b"%d" % number * 100)
+        log._failure = None
+    await harness.stop()
+    log = harness.open()
+    assert log.durable_end == 0
+    files.refuses = {}
+    assert await read_all(log) == [(n, b"%d" % n * 100) for n in range(20)]
+    await harness.reopen()
+    assert harness.recovery.scanned_bytes == 0
+    assert harness.log.durable_end == 20
+    # A segment in the middle whose index is lost is marked at once: the log would not come to it.
+    await harness.store.close()
+    files.unlink(harness.path(FIRST_INDEX))
+    harness.open()
+    assert harness.recovery.scanned_bytes > 0
+    await harness.kill()
+    assert harness.recovery.scanned_bytes == 0
     await harness.store.close()
 
 
