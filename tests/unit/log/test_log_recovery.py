@@ -351,7 +351,8 @@ async def test_a_start_after_a_kill_does_not_wait_for_the_disk_under_the_other_p
     )
     files = harness.files
     log = harness.open()
-    files.refuses = {"sync": errno.EIO}  # the threads come too late, as it were
+    # The end comes before any of the syncs does; a log would take their failure to heart.
+    files.refuses = {"sync": errno.EIO}
     for number in range(20):
         append(log, b"%d" % number * 100)
         log._failure = None
