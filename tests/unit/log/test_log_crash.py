@@ -7,6 +7,7 @@ else reached the disk is a matter of luck, which is tried several times for each
 
 import asyncio
 import contextlib
+import secrets
 from dataclasses import dataclass, field
 from random import Random
 
@@ -184,19 +185,8 @@ def lost_from(harness: Harness, *, power: bool) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("burst", [1, 4])
-@pytest.mark.parametrize("preallocate", [False, True], ids=["", "preallocated"])
-@pytest.mark.parametrize(
-    ("durability", "power", "tries"),
-    [
-        pytest.param(REPLICATED, False, 1, id="replicated-killed"),
-        pytest.param(PERSISTED, False, 1, id="persisted-killed"),
-        pytest.param(REPLICATED, True, 3, id="replicated-without-power"),
-        pytest.param(PERSISTED, True, 3, id="persisted-without-power"),
-    ],
-)
-async def test_bug_06_and_16_a_crash_before_any_change_loses_nothing_acknowledged(
-    durability, power, tries, preallocate, burst
+async def die_before_each_change(
+    durability: Durability, *, power: bool, tries: int, preallocate: bool, burst: int, seed: int = 0
 ) -> None:
     change = 0
     is_reached = True
@@ -207,11 +197,45 @@ async def test_bug_06_and_16_a_crash_before_any_change_loses_nothing_acknowledge
         dead = files_of(harness)
         for attempt in range(tries):
             harness.files = dead.copy()
-            luck = Random(f"{change} {attempt}") if attempt else NO_LUCK
+            luck = Random(f"{seed} {change} {attempt}") if attempt else NO_LUCK
             harness.files.crash(power=power, luck=luck)
             await check(harness, history, lost_from=promised)
         change += 1
     assert change > 3 * BATCHES
+
+
+@pytest.mark.parametrize("burst", [1, 4])
+@pytest.mark.parametrize("preallocate", [False, True], ids=["", "preallocated"])
+@pytest.mark.parametrize("durability", [REPLICATED, PERSISTED])
+async def test_a_kill_before_any_change_loses_nothing_acknowledged(
+    durability, preallocate, burst
+) -> None:
+    await die_before_each_change(
+        durability, power=False, tries=1, preallocate=preallocate, burst=burst
+    )
+
+
+@pytest.mark.parametrize("burst", [1, 4])
+@pytest.mark.parametrize("preallocate", [False, True], ids=["", "preallocated"])
+@pytest.mark.parametrize("durability", [REPLICATED, PERSISTED])
+async def test_bug_06_and_16_no_power_before_any_change_loses_nothing_that_was_promised(
+    durability, preallocate, burst
+) -> None:
+    await die_before_each_change(
+        durability, power=True, tries=2, preallocate=preallocate, burst=burst
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("burst", [1, 4])
+@pytest.mark.parametrize("preallocate", [False, True], ids=["", "preallocated"])
+@pytest.mark.parametrize("durability", [REPLICATED, PERSISTED])
+async def test_bug_06_and_16_whatever_else_reached_the_disk(durability, preallocate, burst) -> None:
+    seed = secrets.randbelow(1 << 32)
+    print(f"seed {seed}")
+    await die_before_each_change(
+        durability, power=True, tries=60, preallocate=preallocate, burst=burst, seed=seed
+    )
 
 
 @pytest.mark.parametrize("durability", [REPLICATED, PERSISTED])
