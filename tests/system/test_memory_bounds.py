@@ -113,7 +113,7 @@ async def push_at_clients_that_never_read(folder: Path, size: int) -> None:
             assert 1 <= found.messages_count <= FRAME // 1000
             await root.call(StoreConsumerOffset(READER, "s", "t", 0, found.current_offset))
             tail, receive, send = 16 * MIB, 16 * MIB + FRAME, 32 * MIB
-            reads, connections = 2 * 1 * FRAME, (idle + 1) * (80 + 128) * KIB
+            reads, connections = 2 * 1 * FRAME, (idle + 1) * (96 + 128) * KIB
             assert server.highest <= PROGRAM + tail + receive + send + reads + connections
 
 
@@ -175,7 +175,7 @@ async def test_a_thousand_idle_connections_cost_no_more_than_said(tmp_path: Path
                 client.client = uuid4().bytes
                 client.session = (await client.call(LoginWithToken(VERSION, token))).session
                 await client.call(Ping())
-            assert server.memory - before <= 1000 * 80 * KIB
+            assert server.memory - before <= 1000 * 96 * KIB
 
 
 @pytest.mark.parametrize("sizes", [(1,), (0, 1)], ids=["equal", "unequal"])
