@@ -10,6 +10,7 @@ from windsprite_server.core.log_setup import Logger
 from windsprite_server.log.descriptors import Descriptors
 from windsprite_server.log.files import Files
 from windsprite_server.log.keys import LogLimits
+from windsprite_server.log.large import LargeBatches
 from windsprite_server.log.results import LogFigures
 from windsprite_server.log.segment import Segment
 from windsprite_server.log.space import DiskSpace
@@ -62,6 +63,7 @@ class Context:
         tail_budget: The memory of all tails.
         sync_pool: Threads for fsync and other work that changes files.
         read_pool: Threads for cold reads, apart from the others: a slow disk must not starve both.
+        large: Batches of very many messages that were read from disk.
         loaded_indexes: Sealed segments whose index is in memory.
         space: The room on the disk.
         reply_room: Says how many bytes a read may find now; called in any thread.
@@ -75,6 +77,7 @@ class Context:
     tail_budget: TailBudget
     sync_pool: Executor
     read_pool: Executor
+    large: LargeBatches
     loaded_indexes: Recent[Segment]
     space: DiskSpace
     reply_room: Callable[[], int]

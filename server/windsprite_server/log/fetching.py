@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import TypeVar
 
 from windsprite_server.log.context import Context
 from windsprite_server.log.errors import LogUnavailableError, unavailable
 from windsprite_server.log.keys import PartitionKey
-from windsprite_server.log.reading import ColdError, Part, Source, cached_only
+from windsprite_server.log.reading import ColdError, Part, Read, Source, cached_only
 from windsprite_server.log.results import ReadResult
 from windsprite_server.log.segment import GAPS_MAX
 
@@ -42,13 +41,10 @@ class Fetcher:
         Raises:
             LogUnavailableError: The disk failed; also from the awaited.
         """
-        context, key = self._context, self._key
-        source = partial(
-            Source, key.partition_id, key.incarnation, context.limits.index_interval, context.files
-        )
+        context = self._context
         cached = cached_only(context.files, context.limits.inline_read_bytes)
         try:
-            result = work(source(cached, may_wait=False), parts)
+            result = work(self._source(cached, may_wait=False), parts)
         except ColdError:
             pass
         except OSError as error:
@@ -59,10 +55,22 @@ class Fetcher:
             self._report(result)
             return result
         loop = asyncio.get_running_loop()
-        job = context.read_pool.submit(work, source(context.files.read, may_wait=True), parts)
+        job = context.read_pool.submit(work, self._source(context.files.read, may_wait=True), parts)
         # Not before the thread has ended: who awaits may be cancelled earlier.
         job.add_done_callback(lambda _: loop.call_soon_threadsafe(self.release, parts))
         return self._outcome(job, parts)
+
+    def _source(self, read: Read, *, may_wait: bool) -> Source:
+        context, key = self._context, self._key
+        return Source(
+            partition_id=key.partition_id,
+            incarnation=key.incarnation,
+            interval=context.limits.index_interval,
+            files=context.files,
+            large=context.large,
+            read=read,
+            may_wait=may_wait,
+        )
 
     def release(self, parts: Sequence[Part]) -> None:
         """Let go of the files of segments."""

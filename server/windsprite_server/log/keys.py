@@ -78,6 +78,7 @@ class LogLimits:
         tail_bytes: Memory for the newest batches of all partitions.
         index_interval: Bytes of a segment between two entries of its index.
         consumer_offsets: Keys of each kind a partition may hold.
+        large_bytes: Memory for batches of very many messages that were read from disk.
         descriptors: Files kept open at once, apart from those in use in threads.
         index_bytes: Memory for the indexes of sealed segments, over all partitions.
         inline_read_bytes: Larger reads from disk go to a thread even if they are in memory.
@@ -91,6 +92,7 @@ class LogLimits:
     consumer_offsets: int = 4096
     descriptors: int = 4096
     index_bytes: int = 64 * 1024 * 1024
+    large_bytes: int = 64 * 1024 * 1024
     inline_read_bytes: int = 2 * 1024 * 1024
     read_threads: int = 4
     sync_threads: int = 4

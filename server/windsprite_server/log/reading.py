@@ -11,6 +11,7 @@ from windsprite_server.log.descriptors import OpenFile
 from windsprite_server.log.files import Files
 from windsprite_server.log.frames import cut_batch
 from windsprite_server.log.index import Entry, SegmentIndex
+from windsprite_server.log.large import LargeBatches
 from windsprite_server.log.results import Damage, ReadResult, damage_of
 from windsprite_server.log.scan import (
     Found,
@@ -63,6 +64,7 @@ class Source(NamedTuple):
         incarnation: Of which life of the partition.
         interval: Bytes between index entries.
         files: The way to the file system.
+        large: Batches of very many messages, kept in memory.
         read: Reads from a descriptor; may raise `ColdError`.
         may_wait: Whether to load or rebuild an index that is not in memory.
     """
@@ -71,6 +73,7 @@ class Source(NamedTuple):
     incarnation: int
     interval: int
     files: Files
+    large: LargeBatches
     read: Read
     may_wait: bool
 
@@ -185,13 +188,20 @@ class _Gatherer:
         """Whether another batch may be taken; the first one always may, as it can be cut."""
         return not self._count or self._size + length <= self.room
 
-    def add(self, window: Window, position: int, batch: memoryview, info: BatchInfo) -> bool:
-        """Take what is wanted of a sound batch; tell whether that was all of its end."""
+    def add(self, loaded: memoryview, start: int, info: BatchInfo) -> bool:
+        """Take what is wanted of a sound batch; tell whether that was all of its end.
+
+        Args:
+            loaded: Memory that will not change.
+            start: Where in it the batch begins.
+            info: What a check of the batch has found.
+        """
         header = info.header
+        batch = loaded[start : start + header.batch_length]
         first = max(0, self.next - header.base_offset)
         stop = min(header.message_count, self.end - header.base_offset)
         if first == 0 and stop == header.message_count and len(batch) <= self.room:
-            self._extend_run(window.loaded, position - window.start, len(batch))
+            self._extend_run(loaded, start, len(batch))
             count, size = stop, len(batch)
         else:
             self._end_run()
@@ -232,6 +242,10 @@ class _Gatherer:
 def _read_part(source: Source, part: Part, gatherer: _Gatherer) -> bool:
     """Gathers from one segment; tells whether to go on with the next."""
     index = _index_of(source, part)
+    if not _read_large(source, part, index, gatherer) or gatherer.is_done:
+        return False
+    if gatherer.next == part.next_offset:
+        return True
     entry = index.at_or_before(gatherer.next)
     stop = index.position_at_or_after(gatherer.end)
     ahead = (part.size if stop is None else stop) - (0 if entry is None else entry.position)
@@ -244,12 +258,25 @@ def _read_part(source: Source, part: Part, gatherer: _Gatherer) -> bool:
     return gatherer.next == part.next_offset and gatherer.damage is None and not gatherer.is_done
 
 
+def _read_large(source: Source, part: Part, index: SegmentIndex, gatherer: _Gatherer) -> bool:
+    """Takes what is wanted of a batch that is kept, if it is one; tells whether to go on."""
+    entry = index.at_or_before(gatherer.next)
+    found = None if entry is None else source.large.get(part.segment.path, entry.position)
+    if entry is None or found is None or entry.position + len(found.batch) > part.size:
+        return True
+    header = found.info.header
+    if not header.base_offset <= gatherer.next < header.base_offset + header.message_count:
+        return True
+    return gatherer.has_room(len(found.batch)) and gatherer.add(found.batch, 0, found.info)
+
+
 class _PartReader:
     """Walks over the batches of one segment."""
 
     def __init__(self, source: Source, part: Part, chunk: int) -> None:
         self._part = part
         self._partition_id = source.partition_id
+        self._large = source.large
         self._window = _window(source, part, chunk)
 
     def begin(self, index: SegmentIndex, offset: int) -> Place:
@@ -327,7 +354,10 @@ class _PartReader:
                 gap = self._gap(place, str(verdict))
                 gatherer.damage = damage_of(self._part.segment.path, gap)
                 return
-            if not gatherer.add(self._window, place.position, batch, info):
+            window = self._window
+            if not gatherer.add(window.loaded, place.position - window.start, info):
+                if info.marks:  # somebody will come back for the rest
+                    self._large.keep(self._part.segment.path, place.position, batch, info)
                 return
             place = after(Found(place.position, header))
 

@@ -14,6 +14,7 @@ from windsprite_server.log.errors import LogClosedError, unavailable
 from windsprite_server.log.files import Files
 from windsprite_server.log.index import SegmentIndex
 from windsprite_server.log.keys import LogLimits, PartitionKey, PartitionOptions
+from windsprite_server.log.large import LargeBatches
 from windsprite_server.log.offsets import OffsetFile
 from windsprite_server.log.partition import PartitionLog
 from windsprite_server.log.recovery import recover_partition
@@ -68,6 +69,7 @@ class LogStore:
             tail_budget=TailBudget(limits.tail_bytes),
             sync_pool=syncing,
             read_pool=reading,
+            large=LargeBatches(limits.large_bytes),
             loaded_indexes=Recent(limits.index_bytes, _index_bytes, _let_go),
             space=DiskSpace(files, self._directory, limits.free_bytes, logger),
             reply_room=reply_room,

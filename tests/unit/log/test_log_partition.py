@@ -203,6 +203,34 @@ async def test_a_cold_read_happens_in_a_thread_and_outlives_its_reader(opened) -
     assert await read_all(log) == [(0, b"one"), (1, b"two")]
 
 
+async def test_a_large_batch_that_is_read_in_parts_is_read_from_disk_once(
+    opened, monkeypatch
+) -> None:
+    monkeypatch.setattr("windsprite_protocol.message_frames.FRAMES_AT_ONCE", 16)
+    limits = LogLimits(tail_bytes=0, index_interval=1, large_bytes=100_000)
+    harness = opened(limits=limits, options=PartitionOptions(segment_size=60_000))
+    log, expected = harness.log, []
+    for size in (3, 500, 1, 500, 400):
+        payloads = [b"%d %d" % (size, number) * (number % 3) for number in range(size)]
+        append(log, *payloads)
+        expected += payloads
+    assert log.segments_count > 1
+    large = harness.store._context.large
+    for step in (7, 100):
+        found: list[tuple[int, bytes]] = []
+        while len(found) < len(expected):
+            found += await read(log, len(found), step)
+            assert large.size <= limits.large_bytes
+        assert found == list(enumerate(expected))
+    assert large.size > 50_000
+    harness.files.refuses = {"read": errno.EIO}
+    last = len(expected) - 1
+    assert await read(log, last - 20, 5) == list(enumerate(expected))[last - 20 : last - 15]
+    with pytest.raises(LogUnavailableError):
+        await read(log, 0, 5)
+    harness.files.refuses = {}
+
+
 class StuckFiles(MemoryFiles):
     """Reads that have to wait for the disk wait until a test lets them go on."""
 
