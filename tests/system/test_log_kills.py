@@ -93,10 +93,10 @@ class World:
     def life(self, topic: str, partition: int = 0) -> Life:
         return self.ledgers[topic, partition].life
 
-    def batch(self, producer: str) -> tuple[bytearray, Sent]:
+    def batch(self, producer: str, *, is_small: bool) -> tuple[bytearray, Sent]:
         number = self.numbers[producer] = self.numbers.get(producer, -1) + 1
-        count = self.random.choice([1, 1, 1, 2, 7, 30])
-        size = self.random.choice([0, 10, 100, 1000, LARGEST_BATCH // 32])
+        count = 1 if is_small else self.random.choice([1, 1, 1, 2, 7, 30])
+        size = 0 if is_small else self.random.choice([0, 10, 100, 1000, LARGEST_BATCH // 32])
         payload = f"{producer} {number} ".encode()
         messages = [
             NewMessage(payload + bytes(size), (index + 1).to_bytes(16, "little"), number)
@@ -111,7 +111,10 @@ class World:
 async def produce(
     client: WireClient, world: World, producer: str, topic: str, partition: int, window: int
 ) -> None:
-    """Send without waiting for answers, up to a bound; some topics are purged now and then."""
+    """Send without waiting for answers, up to a bound; some topics are purged now and then.
+
+    What is kept for ever is sent slowly and is small, since all of it is read again and again.
+    """
     flight: deque[tuple[Life, int] | None] = deque()
     ledger = world.ledgers[topic, partition]
     while True:
@@ -121,7 +124,7 @@ async def produce(
                 flight.append(None)
                 await client.send(*client.encode(PurgeTopic("s", topic)))
                 continue
-            batch, sent = world.batch(producer)
+            batch, sent = world.batch(producer, is_small=window == 1)
             flight.append((ledger.life, ledger.life.send(batch, sent)))
             target = ToPartition(partition)
             await client.send(*client.encode(SendMessages("s", topic, target, sent.count, batch)))
@@ -160,7 +163,7 @@ async def consume(
         while partition not in (await client.call(SyncConsumerGroup("s", topic, name))).partitions:
             await asyncio.sleep(0.001)
     while True:
-        count = world.random.choice([1, 10, 500])
+        count = world.random.choice([1, 50, 5000])
         offset.is_open = name == WALKER
         request = PollMessages(
             consumer, "s", topic, partition, PollingStrategy(5), count, name == WALKER
