@@ -338,11 +338,12 @@ async def run(folder: Path, *, kills: int, seed: int) -> None:
     moments = random.Random(seed)
     world = World(random.Random(seed))
     began = time.monotonic()
+    print(f"seed {seed}")
     with PreloadedServer(folder, SETTINGS) as server:
         server.start()
         async with wire_client(server.wait_ready()["tcp"]) as root:
             await prepare(root, world)
-        for _ in range(kills):
+        for done in range(1, kills + 1):
             await live(server, world, moments.choice([0.05, 0.4, 1.2]) * moments.random())
             server.start()
             if moments.random() < 0.2:
@@ -350,6 +351,8 @@ async def run(folder: Path, *, kills: int, seed: int) -> None:
                 server.kill()
                 server.start()
             await check(server, world)
+            if done % 50 == 0:
+                print(f"{done} kills, {world.acknowledged} batches acknowledged")
         events = [event for event in server.events if is_unexpected(event)]
         assert not events
     removing = [topic for topic in TOPICS if topic.startswith(("limited", "trimmed"))]
