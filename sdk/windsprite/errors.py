@@ -18,6 +18,7 @@
     |- OutcomeUnknown            perhaps done, perhaps not: nobody can tell
     |- ProtocolViolation         the other side does not follow the protocol
     |- ClientClosed              the client was closed
+    |- DecryptionFailed          a message cannot be decrypted with this key
     `- ServerError               the server failed
 
 Two questions decide what a program does with an error: *was it done?* and *does a repeat help?*
@@ -151,6 +152,10 @@ class ProtocolViolation(WindspriteError):
 
 class ClientClosed(WindspriteError):
     """The client was closed."""
+
+
+class DecryptionFailed(WindspriteError):
+    """A message was encrypted with another key or not at all, or has changed since."""
 
 
 class ServerError(WindspriteError):

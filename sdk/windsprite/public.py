@@ -18,12 +18,14 @@ from windsprite.commands.system import (
 )
 from windsprite.commands.topics import CompressionName
 from windsprite.connecting import Connecting, connect
+from windsprite.encryption import Encryptor
 from windsprite.errors import (
     AlreadyExists,
     AuthenticationError,
     ClientClosed,
     ConnectionFailed,
     ConnectionLost,
+    DecryptionFailed,
     IncompatibleServer,
     InvalidConnectionString,
     InvalidRequest,
@@ -101,8 +103,10 @@ __all__ = [
     "ConsumerKind",
     "ConsumerOffset",
     "Credentials",
+    "DecryptionFailed",
     "Durability",
     "Duration",
+    "Encryptor",
     "Endpoint",
     "ErrorCode",
     "From",
