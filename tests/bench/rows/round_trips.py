@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -34,6 +35,11 @@ class RoundTrips:
 
     A blocking socket sends and receives, so that the client costs next to nothing. Blocks of
     requests to the server and to the echo alternate; a value is the median of a block.
+
+    Client and servers are told where to run, since it is the place that decides: to wake somebody
+    on an idle processor takes a virtual machine longer than an echo. Left alone, a server may run
+    beside the client and the other one not. All on one processor is what is required, as nothing
+    but work counts there.
     """
 
     name: str = "round-trip"
@@ -42,22 +48,46 @@ class RoundTrips:
 
     def measure(self, run: Run, folder: Path) -> None:
         ours, echo = ALL[OURS], ALL[LOOPBACK]
+        blocks = 10 if run.quick else 40
         with running((ours, echo), folder) as systems:
-            blocks = 10 if run.quick else 40
-            address, bare = systems[ours.system].address, systems[echo.system].address
-            found = run_module("bench.rows.round_trips", address, bare, str(blocks))
-        for request, times in found.items():
-            for contender, values in zip((ours, echo), times, strict=True):
-                for value in values:
-                    run.results.add(
-                        value,
-                        row=self.name,
-                        title=f"round trip of a {request} (median)",
-                        contender=contender.title,
-                        durability="page cache" if contender is ours and request == SEND else "",
-                        unit="us",
-                        is_limit=contender is echo,
-                    )
+            servers = systems[ours.system], systems[echo.system]
+            for note, client, server in _places():
+                for one in servers:
+                    _stay_on(server, one.pid)
+                addresses = [one.address for one in servers]
+                found = run_module(
+                    "bench.rows.round_trips", *addresses, str(blocks), str(client), f"from-{client}"
+                )
+                for request, times in found.items():
+                    for contender, values in zip((ours, echo), times, strict=True):
+                        writes = contender is ours and request == SEND
+                        for value in values:
+                            run.results.add(
+                                value,
+                                row=self.name,
+                                title=f"round trip of a {request} (median){note}",
+                                contender=contender.title,
+                                durability="page cache" if writes else "",
+                                unit="us",
+                                is_limit=contender is echo,
+                            )
+
+
+def _places() -> Iterator[tuple[str, int, int]]:
+    """What the table says of a placement, the processor of the client, that of the servers."""
+    if not hasattr(os, "sched_getaffinity"):
+        yield "", -1, -1
+        return
+    first, *others = sorted(os.sched_getaffinity(0))
+    yield "", first, first
+    if others:
+        yield ", client on another processor", others[0], first
+
+
+def _stay_on(processor: int, pid: int = 0) -> None:
+    """Keep the main thread of a process, by default of this one, on a processor; -1: anywhere."""
+    if processor >= 0:
+        os.sched_setaffinity(pid, {processor})
 
 
 SEND, POLL = "send of 1 x 1 KiB", "poll of 1 x 1 KiB"
@@ -114,9 +144,11 @@ class _Blocking:
         return median(times) / 1000
 
 
-def _main(address: str, bare: str, blocks: str) -> dict[str, tuple[list[float], list[float]]]:
+def _main(
+    address: str, bare: str, blocks: str, processor: str, place: str
+) -> dict[str, tuple[list[float], list[float]]]:
+    _stay_on(int(processor))
     session = log_in(address)
-    place = "round-trips"
     asyncio.run(_create(address, place))
     ours = _Blocking(session.sock)
     echo = _Blocking(dial(bare))
