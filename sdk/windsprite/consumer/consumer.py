@@ -1,0 +1,578 @@
+"""The consumer: messages of a topic, one after the other, each until it is handled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Final, Self
+
+from windsprite.bootstrap import Backoff
+from windsprite.consumer.assigning import Assigning, GroupPartitions, TopicPartitions
+from windsprite.consumer.commits import Moment
+from windsprite.consumer.committing import Committer
+from windsprite.consumer.fetching import TEMPORARY, Fetcher, Patience
+from windsprite.consumer.handling import Handler, Handling, OnFailure
+from windsprite.consumer.ledger import Ledger
+from windsprite.consumer.progress import Hold, Progress, Start
+from windsprite.consumer.settings import Settings, commit_of
+from windsprite.consumer.source import Calls, Source
+from windsprite.environment import Environment
+from windsprite.errors import (
+    ClientClosed,
+    InvalidRequest,
+    NotFound,
+    PartitionNotOwned,
+    RequestTimedOut,
+    WindspriteError,
+)
+from windsprite.link import Link
+from windsprite.messages import From, ReceivedMessage
+from windsprite_protocol.errors import ErrorCode
+from windsprite_protocol.model.identifiers import Identifier
+
+logger = logging.getLogger("windsprite")
+
+LOOK_AGAIN: Final = Backoff(base=0.1, cap=1.0)
+"""Pauses while a topic is waited for."""
+
+
+class TopicConsumer:
+    """Reads a topic, message by message; made by `Client.consumer`.
+
+        async with client.consumer("orders", "events", group="billing") as consumer:
+            async for message in consumer:
+                print(message.partition_id, message.offset, message.payload)
+
+    A message of `async for` is handled when the loop asks for the next one. When the loop is left,
+    by `break` or by an error, the message it was at is not: it is handed out again, to the next
+    loop or after a restart. Messages of `get` are handled when `handled` or `commit` says so.
+
+    Use one loop at a time; `run` handles several messages at the same time, and any number of
+    tasks may call `get`. Without `async with` the consumer is closed when the first loop, or
+    `run`, ends.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        link: Link,
+        environment: Environment,
+        stream: Identifier,
+        topic: Identifier,
+        *,
+        name: Identifier | None,
+        group: Identifier | None,
+        settings: Settings,
+    ) -> None:
+        if name is not None and group is not None:
+            raise InvalidRequest("consumer: either a name or a group, not both")
+        self._source = source = Source(calls, stream, topic, name, group)
+        self._settings = settings
+        self._environment = environment
+        self._commit = commit = commit_of(settings, source)
+        self._stores_first = commit.moment is Moment.HANDED_OUT and commit.every is not None
+        start = From.next() if settings.start is None else settings.start
+        self._ledger = Ledger(
+            settings.limits,
+            commit,
+            From.first() if start == From.next() else start,
+            heeds_stored=group is not None or start == From.next(),
+            is_group=group is not None,
+            allow_replay=settings.allow_replay,
+            has_room=self._has_room,
+        )
+        self._assigning = self._make_assigning(link)
+        self._committer = Committer(source, self._ledger, self._assigning)
+        self._fetcher = Fetcher(
+            source,
+            self._ledger,
+            self._assigning,
+            self._committer,
+            commit=commit,
+            environment=environment,
+            decrypts=settings.encryption,
+            arrived=self._notify,
+        )
+        self._news = asyncio.Event()
+        self._starting = asyncio.Lock()
+        self._work: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._is_entered = False
+        self._is_stopping = False
+        self._yields = False
+        self._is_blocked = False
+        self._looping: ReceivedMessage | None = None
+
+    def _make_assigning(self, link: Link) -> Assigning:
+        settings, group = self._settings, self._source.group
+        if group is None:
+            return TopicPartitions(
+                self._source, self._ledger, self._environment, settings.partitions
+            )
+        if settings.partitions is not None:
+            raise InvalidRequest(
+                "consumer: the partitions of a member are those its group gives it"
+            )
+        return GroupPartitions(
+            self._source,
+            group,
+            self._ledger,
+            link,
+            self._environment,
+            join=settings.join,
+            create=settings.create_group,
+            longest_pause=settings.poll_interval,
+        )
+
+    def __repr__(self) -> str:
+        return f"<windsprite.TopicConsumer {self._source}>"
+
+    # --- Its life ----------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._is_entered = True
+        try:
+            await self.start()
+        except BaseException:
+            await self.close_quietly()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await (self.close() if kind is None else self.close_quietly())
+
+    async def start(self) -> None:
+        """Find the partitions, and begin to poll; everything that needs it does this by itself.
+
+        Raises:
+            NotFound: There is no such topic, partition or group.
+            WindspriteError: As the methods of the client that are used.
+        """
+        async with self._starting:
+            self._check_open()
+            if self._work is not None and not self._work.done():
+                return
+            patience = self._patience()
+            deadline = self._environment.monotonic() + self._settings.wait_for_topic
+            attempts = 0
+            while True:
+                try:
+                    await self._fetcher.settle()
+                    break
+                except NotFound:
+                    pause = LOOK_AGAIN.limit(attempts)
+                    attempts += 1
+                    if self._environment.monotonic() + pause > deadline:
+                        raise
+                    await self._environment.sleep(pause)
+                except TEMPORARY as error:
+                    await patience.after(error)
+            self._check_open()
+            self._work = asyncio.create_task(
+                self._fetcher.run(patience), name="windsprite-consumer"
+            )
+            self._work.add_done_callback(self._ended)
+
+    def stop(self) -> None:
+        """Hand out nothing more: loops and `run` end after the messages they are at."""
+        self._is_stopping = True
+        self._notify()
+
+    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Store what was handled, leave the group, and end all background work.
+
+        May be called more than once, also by several tasks. `Client.close` does it, too.
+
+        Args:
+            timeout: Seconds for all of it; None: `close_timeout`. Afterwards the consumer is
+                closed in any case.
+
+        Raises:
+            WindspriteError: Something that was handled could not be stored: it comes again.
+        """
+        if self._closing is None:
+            seconds = self._settings.close_timeout if timeout is None else timeout
+            self._closing = asyncio.create_task(self._close(seconds), name="windsprite-closing")
+        await asyncio.shield(self._closing)
+
+    async def _close(self, seconds: float) -> None:
+        self._notify()
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait({self._work})
+        try:
+            async with asyncio.timeout(seconds):
+                if self._work is not None:
+                    await self._store_the_rest()
+                await self._leave()
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"close {self._source}: not done in {seconds:g} seconds"
+            ) from None
+
+    async def _store_the_rest(self) -> None:
+        if not any(self._ledger.to_store(progress) is not None for progress in self._ledger):
+            return None
+        patience = self._patience()
+        while True:
+            try:
+                await self._fetcher.settle()
+                return await self._committer.flush(self._to_store())
+            except TEMPORARY as error:
+                await patience.after(error)
+            except WindspriteError:
+                await self._leave()
+                raise
+
+    async def _leave(self) -> None:
+        try:
+            await self._assigning.leave()
+        except WindspriteError as error:
+            # The membership ends with the connection.
+            logger.info("leave %s: %s", self._source, error)
+
+    async def close_quietly(self) -> None:
+        """Close as `close` does, but only log what could not be stored."""
+        try:
+            await self.close()
+        except WindspriteError as error:
+            logger.warning("%s", error)
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise ClientClosed(
+                f"the consumer of {self._source} is closed", code=ErrorCode.CLIENT_SHUTDOWN
+            )
+
+    def _ended(self, work: asyncio.Task[None]) -> None:
+        if not work.cancelled():
+            self._failure = work.exception()
+            logger.warning("consume %s: stopped: %s", self._source, self._failure)
+        self._notify()
+
+    def _patience(self) -> Patience:
+        return Patience(self._environment, self._settings.patience, f"consume {self._source}")
+
+    # --- Messages ----------------------------------------------------------------------------
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """All messages; ends after `stop` or `close`.
+
+        Raises:
+            WindspriteError: As `get`.
+        """
+        if self._looping is not None:
+            self._ledger.put_back(self._looping)
+            self._looping = None
+        try:
+            while True:
+                message = self._take()
+                if message is None:
+                    message = await self._next()
+                    if message is None:
+                        break
+                self._looping = message
+                yield message
+                if self._looping is message:
+                    self._looping = None
+                    self._ledger.finish(message)
+        except BaseException:
+            if not self._is_entered:
+                await self.close_quietly()
+            raise
+        if not self._is_entered:
+            await self.close()
+
+    async def get(self) -> ReceivedMessage:
+        """The next message; it is not handled before `handled` or `commit` says so.
+
+        May be cancelled, as by `asyncio.timeout`: no message is lost.
+
+        Raises:
+            ClientClosed: The consumer was stopped or closed.
+            WindspriteError: The consumer cannot go on as it is; the next call tries it once more.
+        """
+        message = self._take()
+        if message is None:
+            message = await self._next()
+        if message is None:
+            raise ClientClosed(
+                f"the consumer of {self._source} was stopped", code=ErrorCode.CLIENT_SHUTDOWN
+            )
+        return message
+
+    def handled(self, message: ReceivedMessage) -> None:
+        """A message of `get` was handled; its offset is stored when all before it are handled, too.
+
+        Nothing happens if the partition was given up meanwhile, or `seek` left it.
+        """
+        self._finish(message)
+
+    def not_handled(self, message: ReceivedMessage) -> None:
+        """A message of `get` was not handled: it is handed out again, before those after it.
+
+        Whoever has the partition then gets it. Nothing happens if its offset counts already, as
+        with `Commit.manual`.
+        """
+        self._ledger.put_back(message)
+        self._notify()
+
+    async def run(
+        self,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        attempts: int = 5,
+        on_failure: OnFailure | None = None,
+        stop: asyncio.Event | None = None,
+    ) -> None:
+        """Handle messages until `stop`, `close`, or an error.
+
+        A message is handled when the handler is done with it without an error. If it fails, it is
+        given the same message again after a pause of up to 0.1 s, 0.2 s ... 10 s.
+
+        Args:
+            handler: Is called with each message; may be a coroutine function.
+            concurrency: How many messages are handled at the same time. With 1 those of a partition
+                are handled in their order, otherwise they only begin in it.
+            attempts: How often the handler sees a message that it fails on.
+            on_failure: Is called after that, with the message and the last error; the message then
+                counts as handled. None: `run` ends with the error.
+            stop: Ends `run` when it is set, after the messages that are being handled.
+
+        Raises:
+            Exception: What the handler raised in its last attempt.
+            WindspriteError: As `get`.
+        """
+        handling = Handling(self, handler, self._environment, attempts, on_failure)
+        try:
+            await handling.run(concurrency, stop)
+        except BaseException:
+            if not self._is_entered:
+                await self.close_quietly()
+            raise
+        if not self._is_entered:
+            await self.close()
+
+    def _take(self) -> ReceivedMessage | None:
+        """The next message, if it can be had without waiting for anything."""
+        if self._work is None or self._closing is not None or self._is_stopping:
+            return None
+        if self._yields or self._ledger.has_due or self._assigning.is_stale:
+            return None
+        return None if self._stores_first else self._ledger.take()
+
+    async def _next(self) -> ReceivedMessage | None:
+        """The next message, whatever has to be waited for; None: there are to be no more."""
+        while self._closing is None and not self._is_stopping:
+            if self._work is None or (self._work.done() and self._failure is None):
+                await self.start()
+            if self._yields:
+                # Whoever fetches more gets a turn even if messages are handled without waiting.
+                self._yields = False
+                await self._environment.sleep(0)
+            if self._ledger.has_due:
+                await self._store_due()
+            self._news.clear()
+            if self._assigning.is_stale:
+                self._fetcher.wake()
+            else:
+                message = await self._take_storing()
+                if message is not None:
+                    return message
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+            self._note_blocked()
+            await self._news.wait()
+        return None
+
+    async def _take_storing(self) -> ReceivedMessage | None:
+        message = self._ledger.take()
+        if message is not None and self._stores_first and self._ledger.has_due:
+            try:
+                await self._store_due()
+            except BaseException:
+                self._ledger.take_back(message)
+                raise
+        return message
+
+    def _note_blocked(self) -> None:
+        """Whoever waits although there are messages has to be told when one is handled."""
+        was_blocked, self._is_blocked = self._is_blocked, bool(self._ledger.waiting_for_handlers)
+        if self._is_blocked and not was_blocked:
+            logger.warning("%r: older messages have to be handled before there are more", self)
+
+    def _finish(self, message: ReceivedMessage) -> None:
+        self._ledger.finish(message)
+        if self._is_blocked:
+            self._notify()
+
+    def _has_room(self) -> None:
+        self._yields = True
+        self._fetcher.wake()
+
+    def _notify(self) -> None:
+        self._news.set()
+
+    # --- Offsets -----------------------------------------------------------------------------
+
+    async def commit(self, message: ReceivedMessage) -> None:
+        """A message and all before it in its partition are handled: store that now.
+
+        Raises:
+            PartitionNotOwned: The partition belongs to another member now; it gets the message.
+            WindspriteError: As `Client.store_consumer_offset`.
+        """
+        progress = self._progress(message.partition_id)
+        progress.finish_up_to(message.offset)
+        if self._commit.moment is not Moment.HANDLED:
+            await self.store_offset(message.offset, partition=message.partition_id)
+            return
+        await self._settle(progress)
+        offset = progress.to_store()
+        if offset is not None:
+            await self._committer.store(progress, offset)
+
+    async def flush(self) -> None:
+        """Store now what was handled; with `Commit.manual`, what was handed out.
+
+        Raises:
+            WindspriteError: Some of it was not stored; it is not forgotten.
+        """
+        self._check_open()
+        await self._fetcher.settle()
+        await self._committer.flush(self._ledger)
+
+    async def store_offset(self, offset: int, *, partition: int) -> None:
+        """Store an offset, whatever was handled; reading goes on where it is.
+
+        Raises:
+            WindspriteError: As `Client.store_consumer_offset`.
+        """
+        progress = self._progress(partition)
+        await self._settle(progress)
+        await self._committer.store(progress, offset)
+
+    async def delete_offset(self, *, partition: int) -> None:
+        """Delete the stored offset; reading goes on where it is.
+
+        Raises:
+            WindspriteError: As `Client.delete_consumer_offset`.
+        """
+        progress = self._progress(partition)
+        await self._settle(progress)
+        async with self._committer.lock:
+            await self._source.delete(partition)
+            progress.stored = None
+
+    def seek(self, partition: int, where: Start | int) -> None:
+        """Go on reading somewhere else: at an offset, or as `From` says.
+
+        What was polled is dropped, and messages that were handed out before do not count any more.
+        The stored offset follows when messages are handled from there on.
+
+        Raises:
+            PartitionNotOwned: The partition is not one of this consumer's.
+        """
+        progress = self._progress(partition)
+        self._ledger.seek(progress, From.offset(where) if isinstance(where, int) else where)
+        self._fetcher.wake()
+
+    def pause(self, *partitions: int) -> None:
+        """Hand out and poll nothing of these partitions until `resume`; without any, of all."""
+        for partition in partitions or self.assignment:
+            self._progress(partition).is_paused = True
+
+    def resume(self, *partitions: int) -> None:
+        """Go on after `pause`; without any partition, with all."""
+        for partition in partitions or [progress.partition for progress in self._ledger]:
+            self._progress(partition).is_paused = False
+        self._notify()
+        self._fetcher.wake()
+
+    # --- What it knows -----------------------------------------------------------------------
+
+    @property
+    def stream(self) -> Identifier:
+        """Where it reads."""
+        return self._source.stream
+
+    @property
+    def topic(self) -> Identifier:
+        """Where it reads."""
+        return self._source.topic
+
+    @property
+    def name(self) -> Identifier | None:
+        """For which single consumer it reads."""
+        return self._source.name
+
+    @property
+    def group(self) -> Identifier | None:
+        """For which group it reads."""
+        return self._source.group
+
+    @property
+    def assignment(self) -> tuple[int, ...]:
+        """The partitions it reads at the moment, in ascending order."""
+        return self._ledger.assignment
+
+    def position(self, partition: int) -> int | None:
+        """The offset of the message that is handed out next; None: not known yet."""
+        return self._progress(partition).next_offset
+
+    def consumed(self, partition: int) -> int | None:
+        """The offset of the message that was handed out last; None: there was none."""
+        return self._progress(partition).consumed
+
+    def committed(self, partition: int) -> int | None:
+        """The stored offset, as far as the consumer knows; None: nothing is stored."""
+        return self._progress(partition).stored
+
+    def lag(self, partition: int) -> int | None:
+        """How many messages there are to be handed out, as of the last poll; None: not known."""
+        progress = self._progress(partition)
+        if progress.next_offset is None or progress.newest is None:
+            return None
+        return max(0, progress.newest + 1 - progress.next_offset)
+
+    # --- Inside ------------------------------------------------------------------------------
+
+    def _progress(self, partition: int) -> Progress:
+        if partition not in self._ledger:
+            raise PartitionNotOwned(
+                f"partition {partition} is not one of this consumer's",
+                code=ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED,
+            )
+        return self._ledger[partition]
+
+    async def _settle(self, progress: Progress) -> None:
+        """Make sure that the partition is ours, as far as we can know."""
+        self._check_open()
+        if self._assigning.is_stale or progress.hold not in {Hold.FULL, Hold.LAST_WORK}:
+            await self._fetcher.settle()
+        if progress.hold not in {Hold.FULL, Hold.LAST_WORK}:
+            raise PartitionNotOwned(
+                f"partition {progress.partition} went to another member",
+                code=ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED,
+            )
+
+    def _to_store(self) -> list[Progress]:
+        return [p for p in self._ledger if self._ledger.to_store(p) is not None]
+
+    async def _store_due(self) -> None:
+        patience = self._patience()
+        while True:
+            try:
+                return await self._committer.flush(self._ledger.take_due())
+            except TEMPORARY as error:
+                await patience.after(error)
