@@ -18,6 +18,9 @@ from windsprite.commands.system import (
 )
 from windsprite.commands.topics import CompressionName
 from windsprite.connecting import Connecting, connect
+from windsprite.consumer.commits import Commit
+from windsprite.consumer.consumer import TopicConsumer
+from windsprite.consumer.progress import Start
 from windsprite.encryption import Encryptor
 from windsprite.errors import (
     AlreadyExists,
@@ -91,6 +94,7 @@ __all__ = [
     "ClientInfo",
     "ClusterMetadata",
     "ClusterNode",
+    "Commit",
     "Compression",
     "CompressionName",
     "Confirmation",
@@ -143,6 +147,7 @@ __all__ = [
     "Size",
     "SnapshotCompressionName",
     "SnapshotSection",
+    "Start",
     "Stats",
     "Stream",
     "StreamDetails",
@@ -150,6 +155,7 @@ __all__ = [
     "Token",
     "TokenInfo",
     "Topic",
+    "TopicConsumer",
     "TopicDetails",
     "TopicPermissions",
     "TypedValue",
