@@ -1,4 +1,8 @@
-"""Sending and polling batches of messages (spec 04, 4 to 6)."""
+"""Sending and polling batches of messages (spec 04, 4 to 6).
+
+What is made for every send and poll is not frozen, as all other values are, though nobody changes
+it either: to make a frozen value takes four times as long.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ NO_PARTITION: Final = 0xFFFF_FFFF
 """The partition id of a poll reply that tells a group member to ask for its assignment again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class SendMessages:
     """Append a batch (spec 04, 2) to a partition of a topic."""
 
@@ -30,7 +34,7 @@ class SendMessages:
     batch: Buffer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Confirmation:
     """Where a batch was appended."""
 
@@ -40,14 +44,14 @@ class Confirmation:
     base_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Confirmations:
     """Where the batches of a send were appended; empty: appended, the offsets are not known."""
 
     items: tuple[Confirmation, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class PollMessages:
     """Read up to `count` messages of a partition."""
 
@@ -74,7 +78,7 @@ class GetPollRouting:
     poll: PollMessages
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class PolledMessages:
     """The records a poll found: whole batches, the first and the last possibly cut.
 

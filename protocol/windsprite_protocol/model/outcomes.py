@@ -13,9 +13,12 @@ from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.sessions import EvictionReason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Success:
-    """Done; `value` is the reply of the command, `None` where it says nothing."""
+    """Done; `value` is the reply of the command, `None` where it says nothing.
+
+    Made for every request; not frozen, though nobody changes it, since that is slower to make.
+    """
 
     value: Any = None
 

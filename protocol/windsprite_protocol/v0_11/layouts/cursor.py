@@ -36,7 +36,7 @@ _CONSUMER_KINDS: Final = (None, ConsumerKind.SINGLE, ConsumerKind.GROUP)
 _BALANCED: Final = Balanced()
 
 
-def read_identifier(body: memoryview, at: int) -> tuple[Identifier, int]:
+def read_identifier(body: bytes | memoryview, at: int) -> tuple[Identifier, int]:
     """An identifier (spec 03, 1.2)."""
     kind, size = body[at], body[at + 1]
     start = at + 2
@@ -68,7 +68,7 @@ def write_identifier(identifier: Identifier) -> bytes:
     )
 
 
-def read_consumer(body: memoryview, at: int) -> tuple[Consumer, int]:
+def read_consumer(body: bytes | memoryview, at: int) -> tuple[Consumer, int]:
     """A consumer (spec 04)."""
     number = body[at]
     kind = _CONSUMER_KINDS[number] if number < len(_CONSUMER_KINDS) else None
@@ -88,7 +88,7 @@ def write_consumer(consumer: Consumer) -> bytes:
     return bytes((consumer.kind,)) + write_identifier(consumer.id)
 
 
-def read_optional_partition(body: memoryview, at: int) -> tuple[int | None, int]:
+def read_optional_partition(body: bytes | memoryview, at: int) -> tuple[int | None, int]:
     """An optional partition: 5 bytes, meant only if the first is exactly 1 (spec 04)."""
     flag, value = _OPTIONAL_PARTITION.unpack_from(body, at)
     return (value if flag == 1 else None), at + _OPTIONAL_PARTITION.size
@@ -101,7 +101,7 @@ def write_optional_partition(partition_id: int | None) -> bytes:
     return _OPTIONAL_PARTITION.pack(1, partition_id)
 
 
-def read_partitioning(body: memoryview, at: int) -> tuple[Partitioning, int]:
+def read_partitioning(body: bytes | memoryview, at: int) -> tuple[Partitioning, int]:
     """How a send chooses its partition (spec 04, 4.2)."""
     kind, size = body[at], body[at + 1]
     start = at + 2
