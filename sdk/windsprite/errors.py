@@ -14,10 +14,12 @@
     |- Unavailable               not done: nobody could serve it in time; try again later
     |  |- ConnectionFailed       no server could be reached
     |  |- ConnectionLost         the connection broke before the request was executed
-    |  `- RequestTimedOut        (also a TimeoutError)
+    |  |- RequestTimedOut        (also a TimeoutError)
+    |  `- BufferFull             a producer has no room for the message now
     |- OutcomeUnknown            perhaps done, perhaps not: nobody can tell
     |- ProtocolViolation         the other side does not follow the protocol
     |- ClientClosed              the client was closed
+    |- ProducerClosed            the producer was closed
     |- DecryptionFailed          a message cannot be decrypted with this key
     `- ServerError               the server failed
 
@@ -133,6 +135,12 @@ class RequestTimedOut(Unavailable, TimeoutError):
     """Not done in time; it can safely be tried again."""
 
 
+class BufferFull(Unavailable):
+    """A producer has no room for the message, and was told not to wait, or not so long."""
+
+    default_hint = "send more slowly, or give the producer more buffer_bytes"
+
+
 class OutcomeUnknown(WindspriteError):
     """The request may have been executed, or not: the answer got lost.
 
@@ -152,6 +160,10 @@ class ProtocolViolation(WindspriteError):
 
 class ClientClosed(WindspriteError):
     """The client was closed."""
+
+
+class ProducerClosed(WindspriteError):
+    """The producer was closed before, and the message not sent."""
 
 
 class DecryptionFailed(WindspriteError):

@@ -117,11 +117,11 @@ def build_send(
             "send: the messages have to be a list", hint="write [message] to send only one"
         )
     try:
-        default_headers = _encode_headers(headers)
+        default_headers = encode_headers(headers)
         now = environment.wall_clock_us()
         ids = environment.random_bytes(16 * len(messages))
         new_messages = [
-            _new_message(message, now, ids[16 * index : 16 * index + 16], default_headers)
+            new_message(message, now, ids[16 * index : 16 * index + 16], default_headers)
             for index, message in enumerate(messages)
         ]
         batch = build_batch(new_messages)
@@ -130,9 +130,15 @@ def build_send(
     return SendMessages(stream, topic, _partitioning(key, partition), len(messages), batch)
 
 
-def _new_message(
+def new_message(
     message: bytes | str | Message, now: int, random_id: bytes, default_headers: bytes
 ) -> NewMessage:
+    """A message with all that it is sent with.
+
+    Raises:
+        InvalidRequest: It has an id or a payload that cannot be.
+        EncodeError: It has headers that cannot be.
+    """
     if not isinstance(message, Message):
         return NewMessage(_payload(message), random_id, now, default_headers)
     id_ = random_id
@@ -144,7 +150,7 @@ def _new_message(
         _payload(message.payload),
         id_,
         now if message.origin_timestamp is None else message.origin_timestamp,
-        default_headers if message.headers is None else _encode_headers(message.headers),
+        default_headers if message.headers is None else encode_headers(message.headers),
     )
 
 
@@ -164,7 +170,12 @@ def _utf8(text: str) -> bytes:
         raise InvalidRequest("send: a text with lone surrogates has no UTF-8 form") from None
 
 
-def _encode_headers(headers: Headers | None) -> bytes:
+def encode_headers(headers: Headers | None) -> bytes:
+    """The bytes of user headers; none for none.
+
+    Raises:
+        EncodeError: The protocol cannot carry them.
+    """
     if not headers:
         return b""
     return user_headers.encode(user_headers.from_python(dict(headers)))
@@ -175,14 +186,21 @@ def _partitioning(key: bytes | str | None, partition: int | None) -> Partitionin
         raise InvalidRequest("send: either a key or a partition, not both")
     if partition is not None:
         return ToPartition(partition)
-    if key is None:
-        return Balanced()
+    return Balanced() if key is None else ByKey(key_bytes(key))
+
+
+def key_bytes(key: bytes | str) -> bytes:
+    """A key as it is hashed.
+
+    Raises:
+        InvalidRequest: It is empty or longer than 255 bytes.
+    """
     data = _utf8(key) if isinstance(key, str) else key
     if not 1 <= len(data) <= 255:
         raise InvalidRequest(
             "send: a key has 1 to 255 bytes", code=ErrorCode.INVALID_KEY_VALUE_LENGTH
         )
-    return ByKey(data)
+    return data
 
 
 def reader_of(consumer: Identifier | Consumer | None, group: Identifier | None) -> Consumer:

@@ -1,0 +1,223 @@
+"""Messages gathered into batches, and which batch is to be sent next; pure.
+
+Messages with the same target make a lane. The batches of a lane go one after the other: the next
+one is handed out after the one before it is settled. So whatever becomes of a batch, and however
+often it is repeated, no later message of its lane overtakes it.
+
+A batch is *due* once it is full, its oldest message has waited for `linger` seconds, or somebody
+wants all to go now. While its lane is busy, a batch that is due and not full takes in what comes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from windsprite.messages import Message
+from windsprite.producer.delivery import Outcome
+from windsprite_protocol.batches import BATCH_HEADER, MAX_TIMESTAMP_SPREAD, NewMessage
+from windsprite_protocol.message_frames import FRAME_HEADER
+
+Target: TypeAlias = int | bytes | None
+"""Where messages go: a partition; or a key, or None, of which the server makes a partition."""
+
+Original: TypeAlias = bytes | str | Message
+"""A message as the caller gave it."""
+
+MESSAGE_COST: Final = 400
+"""Bytes of memory that a waiting message takes besides its payload and its headers."""
+
+
+def size_of(frame: NewMessage) -> int:
+    """How many bytes of a batch a message takes."""
+    return FRAME_HEADER.size + len(frame.payload) + len(frame.user_headers)
+
+
+def cost_of(frame: NewMessage) -> int:
+    """How many bytes of memory a message takes, about."""
+    return MESSAGE_COST + len(frame.payload) + len(frame.user_headers)
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Messages that are sent together.
+
+    Attributes:
+        target: Where they go.
+        opened_at: When the first of them came, in seconds.
+        oldest: The smallest origin timestamp.
+        newest: The largest one.
+        frames: The messages as they are sent.
+        originals: The messages as they were given.
+        size: How many bytes the batch has when it is sent.
+        cost: How many bytes of memory it takes.
+        is_due: Whether it is to be sent as soon as its lane is free.
+        is_full: Whether it takes no more messages.
+        outcome: What becomes of it.
+    """
+
+    target: Target
+    opened_at: float
+    oldest: int
+    newest: int
+    frames: list[NewMessage] = field(default_factory=list)
+    originals: list[Original] = field(default_factory=list)
+    size: int = BATCH_HEADER.size
+    cost: int = 0
+    is_due: bool = False
+    is_full: bool = False
+    outcome: Outcome = field(default_factory=Outcome)
+
+    def add(self, frame: NewMessage, original: Original) -> None:
+        """Take in a message, whether it fits or not."""
+        self.frames.append(frame)
+        self.originals.append(original)
+        self.size += size_of(frame)
+        self.cost += cost_of(frame)
+        self.oldest = min(self.oldest, frame.origin_timestamp)
+        self.newest = max(self.newest, frame.origin_timestamp)
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """The batches of a target that are not settled.
+
+    Attributes:
+        waiting: Those that were not handed out; only the last one may take in more.
+        current: The one that was.
+        is_queued: Whether it is in the queue of lanes with something to hand out.
+    """
+
+    waiting: deque[Batch] = field(default_factory=deque)
+    current: Batch | None = None
+    is_queued: bool = False
+
+
+class Accumulator:
+    """Gathers messages into batches.
+
+    Args:
+        max_messages: How many messages a batch holds, at least 1.
+        max_bytes: How many bytes a batch has; a larger message has a batch for itself.
+        linger: How many seconds a message waits for others.
+    """
+
+    def __init__(self, *, max_messages: int, max_bytes: int, linger: float) -> None:
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        self._linger = linger
+        self._lanes: dict[Target, _Lane] = {}
+        self._ready: deque[_Lane] = deque()
+        self._lingering: deque[Batch] = deque()
+        self._messages = 0
+
+    def __len__(self) -> int:
+        """How many messages are not settled."""
+        return self._messages
+
+    def has_room(self, target: Target, frame: NewMessage) -> bool:
+        """Whether a batch for this target is begun and takes this message; if not, it is full."""
+        lane = self._lanes.get(target)
+        return lane is not None and self._open_batch(lane, frame) is not None
+
+    def add(self, target: Target, frame: NewMessage, original: Original, now: float) -> Batch:
+        """Put a message into the last batch of its target, or into a new one; which one it is."""
+        lane = self._lanes.get(target)
+        if lane is None:
+            lane = self._lanes[target] = _Lane()
+        batch = self._open_batch(lane, frame)
+        if batch is None:
+            batch = Batch(target, now, frame.origin_timestamp, frame.origin_timestamp)
+            lane.waiting.append(batch)
+            self._lingering.append(batch)
+        batch.add(frame, original)
+        self._messages += 1
+        if len(batch.frames) >= self._max_messages or batch.size >= self._max_bytes:
+            self._fill(lane, batch)
+        return batch
+
+    def take(self, now: float) -> Batch | None:
+        """The next batch to be sent, if there is one; nothing is added to it any more."""
+        self._end_lingering(now - self._linger)
+        if not self._ready:
+            return None
+        lane = self._ready.popleft()
+        lane.is_queued = False
+        batch = lane.current = lane.waiting.popleft()
+        batch.is_full = True
+        return batch
+
+    def settled(self, batch: Batch) -> None:
+        """A batch that was handed out is settled; its lane is free for the next one."""
+        lane = self._lanes[batch.target]
+        lane.current = None
+        self._messages -= len(batch.frames)
+        if lane.waiting:
+            self._queue(lane)
+        else:
+            del self._lanes[batch.target]
+
+    def next_time(self) -> float | None:
+        """When `take` has more to hand out without anybody doing anything, in seconds."""
+        while self._lingering and self._lingering[0].is_due:
+            self._lingering.popleft()
+        return self._lingering[0].opened_at + self._linger if self._lingering else None
+
+    def hurry(self) -> None:
+        """Let nothing linger that is here now."""
+        self._end_lingering(float("inf"))
+
+    def last_batches(self) -> list[Batch]:
+        """The last batch of each lane: when they are settled, all is that is here now."""
+        lanes = self._lanes.values()
+        last = [lane.waiting[-1] if lane.waiting else lane.current for lane in lanes]
+        return [batch for batch in last if batch is not None]
+
+    def give_up(self) -> Iterator[Batch]:
+        """Remove what was not handed out."""
+        self._ready.clear()
+        self._lingering.clear()
+        for target, lane in list(self._lanes.items()):
+            lane.is_queued = False
+            for batch in lane.waiting:
+                self._messages -= len(batch.frames)
+                yield batch
+            lane.waiting.clear()
+            if lane.current is None:
+                del self._lanes[target]
+
+    def _open_batch(self, lane: _Lane, frame: NewMessage) -> Batch | None:
+        """The batch that takes this message in; None if it needs a new one."""
+        if not lane.waiting or lane.waiting[-1].is_full:
+            return None
+        batch = lane.waiting[-1]
+        oldest = min(batch.oldest, frame.origin_timestamp)
+        newest = max(batch.newest, frame.origin_timestamp)
+        fits = batch.size + size_of(frame) <= self._max_bytes
+        if fits and newest - oldest <= MAX_TIMESTAMP_SPREAD:
+            return batch
+        self._fill(lane, batch)
+        return None
+
+    def _fill(self, lane: _Lane, batch: Batch) -> None:
+        batch.is_full = True
+        batch.is_due = True
+        self._queue(lane)
+
+    def _queue(self, lane: _Lane) -> None:
+        """Queue a lane if it has something to hand out."""
+        if lane.current is None and not lane.is_queued and lane.waiting[0].is_due:
+            lane.is_queued = True
+            self._ready.append(lane)
+
+    def _end_lingering(self, opened_until: float) -> None:
+        """Everything is due that was opened until then."""
+        while self._lingering and (
+            self._lingering[0].is_due or self._lingering[0].opened_at <= opened_until
+        ):
+            batch = self._lingering.popleft()
+            if not batch.is_due:
+                batch.is_due = True
+                self._queue(self._lanes[batch.target])

@@ -1,0 +1,154 @@
+"""What becomes of messages: one outcome for each batch, one delivery for each message of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeAlias
+
+Report: TypeAlias = Callable[[int, BaseException], None]
+"""Is told how many messages failed without anybody asking, and why."""
+
+
+class Delivered(NamedTuple):
+    """Where a message is stored.
+
+    Attributes:
+        partition: Its partition; None if the server chose it and did not say.
+        offset: Its place there; None if it is stored, but the server did not say where. That
+            happens when an answer got lost and the repeat was recognised as such.
+    """
+
+    partition: int | None
+    offset: int | None
+
+
+class Outcome:
+    """What becomes of a batch; the same for all its messages, but for their places."""
+
+    __slots__ = (
+        "_base_offset",
+        "_error",
+        "_partition",
+        "_report",
+        "_unseen",
+        "_waiters",
+        "settled",
+    )
+
+    def __init__(self) -> None:
+        self.settled = False
+        self._partition: int | None = None
+        self._base_offset: int | None = None
+        self._error: BaseException | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._unseen = 0
+        self._report: Report | None = None
+
+    def succeed(self, partition: int | None, base_offset: int | None) -> None:
+        """The batch is stored; the offset is that of its first message, if it is known."""
+        self._partition, self._base_offset = partition, base_offset
+        self._settle()
+
+    def fail(self, error: BaseException, count: int, report: Report | None) -> None:
+        """The batch is not stored, or nobody knows.
+
+        Args:
+            error: What every delivery of it raises.
+            count: How many messages it has.
+            report: Is told of those whose deliveries nobody has looked at until they are gone.
+        """
+        self._error, self._unseen, self._report = error, count, report
+        self._settle()
+
+    async def wait(self) -> None:
+        """Wait until it is settled; whoever is cancelled leaves the others alone."""
+        if self.settled:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    def of(self, index: int) -> Delivered:
+        """The outcome of one message.
+
+        Raises:
+            BaseException: What the batch failed with.
+        """
+        if self._error is not None:
+            # As futures do: not with the traceback of everybody who was told before.
+            raise self._error.with_traceback(None)
+        base = self._base_offset
+        return Delivered(self._partition, None if base is None else base + index)
+
+    def seen(self) -> None:
+        """Somebody learnt what became of one of the messages."""
+        self._unseen -= 1
+
+    def _settle(self) -> None:
+        self.settled = True
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def __del__(self) -> None:
+        if self._error is not None and self._unseen > 0 and self._report is not None:
+            self._report(self._unseen, self._error)
+
+
+class Delivery:
+    """What becomes of one message; await it to know, as often as you like.
+
+        delivery = await producer.send(b"payload")
+        placed = await delivery        # Delivered(partition=2, offset=17), or the error
+
+    To give up waiting (`asyncio.wait_for`, cancellation) does not stop the message. A delivery that
+    nobody awaits costs next to nothing.
+    """
+
+    __slots__ = ("_index", "_outcome", "_seen")
+
+    def __init__(self, outcome: Outcome, index: int) -> None:
+        self._outcome = outcome
+        self._index = index
+        self._seen = False
+
+    def __repr__(self) -> str:
+        if not self.done():
+            return "<Delivery pending>"
+        try:
+            return f"<Delivery {self._outcome.of(self._index)}>"
+        except BaseException as error:
+            return f"<Delivery {error!r}>"
+
+    def __await__(self) -> Generator[Any, None, Delivered]:
+        """Where the message is stored.
+
+        Raises:
+            OutcomeUnknown: It may have been stored or not.
+            WindspriteError: It was not stored.
+        """
+        if not self._outcome.settled:
+            yield from self._outcome.wait().__await__()
+        return self.result()
+
+    def done(self) -> bool:
+        """Whether it is known what became of the message."""
+        return self._outcome.settled
+
+    def result(self) -> Delivered:
+        """Where the message is stored, once that is known.
+
+        Raises:
+            asyncio.InvalidStateError: It is not known yet.
+            WindspriteError: As when it is awaited.
+        """
+        if not self._outcome.settled:
+            raise asyncio.InvalidStateError("the message is still on its way")
+        if not self._seen:
+            self._seen = True
+            self._outcome.seen()
+        return self._outcome.of(self._index)

@@ -1,0 +1,131 @@
+"""Messages from what callers give to what is sent; everything is refused here that can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from windsprite.encryption import Encryptor
+from windsprite.environment import Environment
+from windsprite.errors import InvalidRequest
+from windsprite.messages import Headers, Message, encode_headers, new_message
+from windsprite.producer.accumulator import Original
+from windsprite_protocol.batches import (
+    MAX_PAYLOAD_BYTES,
+    MAX_USER_HEADERS_BYTES,
+    MESSAGE_ID_BYTES,
+    NewMessage,
+)
+from windsprite_protocol.errors import EncodeError, ErrorCode
+
+_IDS_AT_ONCE: Final = 256
+_MAX_TIMESTAMP: Final = (1 << 64) - 1
+
+
+class Prepared(NamedTuple):
+    """A message that is ready to be sent.
+
+    Attributes:
+        frame: The message as it is sent.
+        original: The message as it was given.
+        partition: Where it has to go; None: where its key says.
+        key: Its key; None: anywhere will do.
+    """
+
+    frame: NewMessage
+    original: Original
+    partition: int | None
+    key: bytes | None
+
+
+class Encoder:
+    """Makes messages ready; their ids and times are fixed here, once and for all.
+
+    Args:
+        environment: The wall clock, and randomness for ids.
+        headers: For messages that have none of their own.
+        encryption: Encrypts payloads and headers; None: they are sent as they are.
+
+    Raises:
+        InvalidRequest: The headers cannot be sent.
+    """
+
+    def __init__(
+        self, environment: Environment, headers: Headers | None, encryption: Encryptor | None
+    ) -> None:
+        self._environment = environment
+        self._encryption = encryption
+        self._ids = b""
+        self._used = 0
+        try:
+            self._default_headers = encode_headers(headers)
+        except EncodeError as error:
+            raise _refused(error) from error
+
+    def encode(self, message: Original) -> NewMessage:
+        """A message as it is sent.
+
+        Raises:
+            InvalidRequest: The protocol cannot carry it.
+        """
+        try:
+            frame = new_message(
+                message, self._environment.wall_clock_us(), self._next_id(), self._default_headers
+            )
+        except EncodeError as error:
+            raise _refused(error) from error
+        if self._encryption is not None:
+            frame = self._encrypted(frame, self._encryption)
+        if len(frame.payload) > MAX_PAYLOAD_BYTES:
+            raise InvalidRequest(
+                f"send: a payload takes {len(frame.payload):,} bytes, "
+                f"at most {MAX_PAYLOAD_BYTES:,} go",
+                code=ErrorCode.TOO_BIG_MESSAGE_PAYLOAD,
+            )
+        if len(frame.user_headers) > MAX_USER_HEADERS_BYTES:
+            raise InvalidRequest(
+                f"send: user headers take {len(frame.user_headers):,} bytes, "
+                f"at most {MAX_USER_HEADERS_BYTES:,} go",
+                code=ErrorCode.TOO_BIG_USER_HEADERS,
+            )
+        if not 0 <= frame.origin_timestamp <= _MAX_TIMESTAMP:
+            raise InvalidRequest("send: an origin timestamp is a number from 0 to 2^64-1")
+        return frame
+
+    def _next_id(self) -> bytes:
+        if self._used == len(self._ids):
+            self._ids = self._environment.random_bytes(MESSAGE_ID_BYTES * _IDS_AT_ONCE)
+            self._used = 0
+        start = self._used
+        self._used = end = start + MESSAGE_ID_BYTES
+        return self._ids[start:end]
+
+    @staticmethod
+    def _encrypted(frame: NewMessage, encryption: Encryptor) -> NewMessage:
+        headers = frame.user_headers
+        return frame._replace(
+            payload=encryption.encrypt(frame.payload),
+            user_headers=encryption.encrypt(headers) if headers else b"",
+        )
+
+
+def as_message(message: Original, headers: Headers | None) -> Message:
+    """A message as a `Message`, with these headers if it has none of its own."""
+    if not isinstance(message, Message):
+        return Message(message, headers)
+    if headers is None or message.headers is not None:
+        return message
+    return replace(message, headers=headers)
+
+
+def as_sent(frame: NewMessage, original: Original) -> Message:
+    """A message as it was given, with the id and the time it was sent with."""
+    return replace(
+        as_message(original, None),
+        id=int.from_bytes(frame.id, "little"),
+        origin_timestamp=frame.origin_timestamp,
+    )
+
+
+def _refused(error: EncodeError) -> InvalidRequest:
+    return InvalidRequest(f"send: {error}", code=error.code)
