@@ -25,11 +25,13 @@ from windsprite.consumer.progress import Start
 from windsprite.consumer.settings import Settings
 from windsprite.environment import Environment, SystemEnvironment
 from windsprite.memberships import Memberships
+from windsprite.producer.commands import ProducerCommands
 from windsprite.tls import tls_context
 from windsprite_protocol.model.identifiers import Identifier
 
 
 class Client(
+    ProducerCommands,
     SystemCommands,
     StreamCommands,
     TopicCommands,
@@ -67,6 +69,7 @@ class Client(
             self._caller, self._environment, address.options.heartbeat_interval
         )
         self._consumers: WeakSet[TopicConsumer] = WeakSet()
+        self._producers = WeakSet()
 
     def __repr__(self) -> str:
         return f"<windsprite.Client {self._address}>"
@@ -105,8 +108,11 @@ class Client(
     async def close(self) -> None:
         """Close the connection and end all background work; may be called more than once.
 
-        Consumers are closed before, which takes each of them at most its `close_timeout`.
+        Consumers are closed before, which takes each of them at most its `close_timeout`; and
+        producers, which send what they have accepted, for at most their `delivery_timeout`.
         """
+        for producer in tuple(self._producers):
+            await producer.aclose()
         for consumer in tuple(self._consumers):
             await consumer.close_quietly()
         await self._caller.close()
