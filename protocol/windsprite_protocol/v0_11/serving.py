@@ -69,6 +69,9 @@ _BY_OPERATION: Final = {
     for command in GENERATION
     if command.operation != _NON_REPLICATED and command.request_type is not LoginWithToken
 }
+_BY_CODE: Final = {
+    command.code: command for command in GENERATION if command.operation == _NON_REPLICATED
+}
 _COMMITTED: Final = {
     operation: command.committed_operation for operation, command in _BY_OPERATION.items()
 }
@@ -141,10 +144,14 @@ def admit(frame: Frame, *, bound: bool) -> Call | None:
     operation = header.operation
     if not _is_plausible(header):
         raise _refused(header, ErrorCode.INVALID_COMMAND)
-    if header.request_checksum != NOBODY and header.request_checksum != checksum_of(frame.body):
+    checksum = header.request_checksum
+    if checksum != NOBODY and checksum != checksum_of(frame.body):
         raise _refused(header, ErrorCode.INVALID_FORMAT)
     if operation == _NON_REPLICATED:
-        return Call(header, _command_of_code(header, bound=bound), frame.body)
+        command = _BY_CODE.get(header.code)
+        if command is None or not (bound or not command.needs_login):
+            raise _unknown_code(header, bound=bound)
+        return Call(header, command, frame.body)
     if not bound and operation > _LOGOUT:
         raise InadmissibleError(header, Evicted(EvictionReason.NO_SESSION))
     if is_internal(operation):
@@ -167,20 +174,16 @@ def _is_plausible(header: RequestHeader) -> bool:
     return operation == _NON_REPLICATED or bool(header.session and header.request)
 
 
-def _command_of_code(header: RequestHeader, *, bound: bool) -> Command[Any]:
-    """The command of a request that carries its code."""
+def _unknown_code(header: RequestHeader, *, bound: bool) -> InadmissibleError:
+    """What is said to a request that carries a code and is not served."""
     if header.code in LEGACY_LOGIN_CODES:
-        raise InadmissibleError(header, Evicted(EvictionReason.MALFORMED_LOGIN))
-    command = GENERATION.by_code(header.code)
-    if command is not None and command.operation == _NON_REPLICATED:
-        if bound or not command.needs_login:
-            return command
-    elif bound:
-        unknown = command is None
-        raise _refused(
-            header, ErrorCode.INVALID_COMMAND if unknown else ErrorCode.FEATURE_UNAVAILABLE
-        )
-    raise _refused(header, ErrorCode.UNAUTHENTICATED)
+        return InadmissibleError(header, Evicted(EvictionReason.MALFORMED_LOGIN))
+    if not bound:
+        return _refused(header, ErrorCode.UNAUTHENTICATED)
+    is_other = GENERATION.by_code(header.code) is not None
+    return _refused(
+        header, ErrorCode.FEATURE_UNAVAILABLE if is_other else ErrorCode.INVALID_COMMAND
+    )
 
 
 def _refused(header: RequestHeader, code: ErrorCode) -> InadmissibleError:
@@ -231,23 +234,27 @@ def encode_outcome(
             the command, or the frame would be too large.
     """
     header = call.header if isinstance(call, Call) else call
-    match outcome:
-        case Success(value):
-            if not isinstance(call, Call):
-                raise EncodeError("only an admitted call can succeed")
-            stamp = call.command.committed_operation
-            section = _SECTION_OF_SUCCESS if call.command.framed else b""
-            body = call.command.reply.encode(value)
-        case Evicted(reason):
-            return [encode_eviction(reason, client=header.client, cluster_id=cluster_id)]
-        case Refused(code) | Rejected(code) | NotNow(code):
-            framed_as = _stamp_of_failure(header.operation, outcome)
-            if framed_as is None:
-                return [_refusal(header, code, commit, cluster_id)]
-            stamp = framed_as
-            section = _SECTION_OF_FAILURE + code.to_bytes(4, "little")
-            body = ()
-    body_size = sum(map(len, body))
+    if isinstance(outcome, Success):
+        if not isinstance(call, Call):
+            raise EncodeError("only an admitted call can succeed")
+        command = call.command
+        stamp = command.committed_operation
+        section = _SECTION_OF_SUCCESS if command.framed else b""
+        body = command.reply.encode(outcome.value)
+    elif isinstance(outcome, Evicted):
+        return [encode_eviction(outcome.reason, client=header.client, cluster_id=cluster_id)]
+    else:
+        framed_as = _stamp_of_failure(header.operation, outcome)
+        if framed_as is None:
+            return [_refusal(header, outcome.code, commit, cluster_id)]
+        stamp = framed_as
+        section = _SECTION_OF_FAILURE + outcome.code.to_bytes(4, "little")
+        body = ()
+        if isinstance(outcome, NotNow):
+            timestamp = 0
+    body_size = 0
+    for part in body:
+        body_size += len(part)
     size = HEADER_SIZE + len(section) + body_size
     if size > max_frame_size:
         message = f"a reply of {size} bytes; clients take {max_frame_size}"
@@ -258,7 +265,7 @@ def encode_outcome(
         request_checksum=header.request_checksum,
         client=header.client,
         position=commit,
-        timestamp=0 if isinstance(outcome, NotNow) else timestamp,
+        timestamp=timestamp,
         request=header.request,
         operation=stamp,
     )

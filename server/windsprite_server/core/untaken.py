@@ -32,7 +32,7 @@ class UntakenReplies:
     @property
     def is_short(self) -> bool:
         """Whether replies have to be small."""
-        return self.room() == SMALL
+        return self._limit - self.size <= SMALL
 
     def room(self) -> int:
         """Bytes that the next reply may have. May be called from any thread."""

@@ -245,6 +245,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
     def __init__(self, listener: TcpListener) -> None:
         self._listener = listener
         self._limits = listener.limits
+        self._replies = listener.replies
         self._wire = listener.wire
         self._clock = listener.clock
         self._logger = listener.logger
@@ -265,6 +266,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._ended_at: float | None = None  # when our side was ended
         self._received_at = 0.0
         self._is_narrow = False  # may leave no more than a small reply untaken
+        self._high_water = listener.limits.write_high_water
         self._untaken = 0  # as far as others know
         self._written = 0
         self._sent = 0
@@ -285,9 +287,9 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._logger = self._logger.bind(
             connection=self._connection.number, peer=self._connection.peer
         )
-        limits = self._limits
-        self._transport.set_write_buffer_limits(limits.write_high_water, limits.write_low_water)
-        self._decoder = FrameDecoder(limits.max_frame_size_before_login, _BUFFER_BEFORE_LOGIN)
+        self._limit_unsent(self._transport)
+        limit = self._limits.max_frame_size_before_login
+        self._decoder = FrameDecoder(limit, _BUFFER_BEFORE_LOGIN)
         self._received_at = self._sent_at = self._clock.monotonic()
         self._logger.debug("connected")
 
@@ -320,10 +322,11 @@ class _TcpConnection(asyncio.BufferedProtocol):
                 self._give_up("a TLS handshake, but this port does not speak TLS")
                 self._update()
                 return
-        self._received_at = self._clock.monotonic()
         for frame in decoder.received(nbytes):
             self._waiting.append(frame)
-            self._unanswered += _size_of(frame)
+            self._unanswered += HEADER_SIZE + len(frame.body)
+        if decoder.is_inside_frame:
+            self._received_at = self._clock.monotonic()
         if decoder.failure is not None:
             self._give_up(str(decoder.failure))
         self._serve()
@@ -407,44 +410,51 @@ class _TcpConnection(asyncio.BufferedProtocol):
         transport, connection = self._transport, self._connection
         if transport is None or connection is None:
             return
+        is_narrow = self._replies.is_short
+        if is_narrow is not self._is_narrow:
+            self._is_narrow = is_narrow
+            self._limit_unsent(transport)
+        waiting, serve = self._waiting, self._wire.serve
         out: list[Buffer] = []
-        high_water = self._high_water(transport)
         unsent = transport.get_write_buffer_size()
-        while self._waiting and self._is_writable and not self._serving:
-            frame = self._waiting.popleft()
-            answer = self._wire.serve(connection, frame)
+        while waiting and self._is_writable and not self._serving:
+            frame = waiting.popleft()
+            answer = serve(connection, frame)
+            size = HEADER_SIZE + len(frame.body)
             if not isinstance(answer, Answer):
-                self._serving = _size_of(frame)
+                self._serving = size
                 self._listener.run(self._finish(answer))
                 break
-            self._unanswered -= _size_of(frame)
+            self._unanswered -= size
             out.extend(answer.parts)
             unsent += answer.size
             self._written += answer.size
             if answer.bad is not None:
-                self._waiting.clear()
+                waiting.clear()
                 self._unanswered = 0
                 self._give_up(answer.bad)
-            if unsent > high_water:
+            if unsent > self._high_water:
                 transport.writelines(out)
                 out = []
                 unsent = transport.get_write_buffer_size()
         if out:
             transport.writelines(out)
-        self._note_untaken(transport.get_write_buffer_size())
+            unsent = transport.get_write_buffer_size()
+        if unsent != self._untaken:
+            self._note_untaken(unsent)
         self._update()
 
-    def _high_water(self, transport: asyncio.Transport) -> int:
-        """Unsent bytes at which serving pauses: few while clients leave too much untaken."""
-        limits, is_narrow = self._limits, self._listener.replies.is_short
-        high = min(SMALL, limits.write_high_water) if is_narrow else limits.write_high_water
-        if is_narrow is not self._is_narrow:
-            self._is_narrow = is_narrow
-            transport.set_write_buffer_limits(high, min(limits.write_low_water, high))
-        return high
+    def _limit_unsent(self, transport: asyncio.Transport) -> None:
+        """Set at how many unsent bytes serving pauses: few while clients leave too much untaken."""
+        limits = self._limits
+        high = limits.write_high_water
+        if self._is_narrow:
+            high = min(SMALL, high)
+        self._high_water = high
+        transport.set_write_buffer_limits(high, min(limits.write_low_water, high))
 
     def _note_untaken(self, unsent: int) -> None:
-        self._listener.replies.size += unsent - self._untaken
+        self._replies.size += unsent - self._untaken
         self._untaken = unsent
 
     async def _finish(self, awaited: Coroutine[Any, Any, Answer]) -> None:
@@ -477,16 +487,14 @@ class _TcpConnection(asyncio.BufferedProtocol):
         transport, decoder = self._transport, self._decoder
         if transport is None or transport.is_closing():
             return
-        self._account()
+        size = self._unanswered + (0 if decoder is None else decoder.pending_bytes)
+        if size or self._is_holding:
+            self._is_holding = size > 0
+            self._is_granted = self._listener.memory.hold(self, size)
         if decoder is not None:
-            self._read(
-                transport,
-                wanted=self._is_granted
-                and self._is_writable
-                and len(self._waiting) < self._limits.max_waiting_frames
-                and self._unanswered < self._limits.max_frame_size
-                and not (self._unanswered and self._listener.memory.is_short),
-            )
+            wanted = self._is_granted and self._is_writable and self._has_room()
+            if wanted is not self._is_reading:
+                self._read(transport, wanted=wanted)
         elif self._is_busy:
             self._read(transport, wanted=False)
         elif self._is_at_end or not self._lingers:
@@ -494,12 +502,15 @@ class _TcpConnection(asyncio.BufferedProtocol):
         elif self._ended_at is None:
             self._end(transport)
 
-    def _account(self) -> None:
-        decoder = self._decoder
-        size = self._unanswered + (0 if decoder is None else decoder.pending_bytes)
-        if size or self._is_holding:
-            self._is_holding = size > 0
-            self._is_granted = self._listener.memory.hold(self, size)
+    def _has_room(self) -> bool:
+        """Whether more frames may wait."""
+        if not self._unanswered:
+            return True
+        return (
+            len(self._waiting) < self._limits.max_waiting_frames
+            and self._unanswered < self._limits.max_frame_size
+            and not self._listener.memory.is_short
+        )
 
     def _read(self, transport: asyncio.Transport, *, wanted: bool) -> None:
         if wanted is self._is_reading or self._is_at_end:
@@ -520,7 +531,3 @@ class _TcpConnection(asyncio.BufferedProtocol):
             transport.abort()
         else:
             self._read(transport, wanted=True)
-
-
-def _size_of(frame: Frame) -> int:
-    return HEADER_SIZE + len(frame.body)

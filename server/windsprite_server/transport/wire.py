@@ -6,10 +6,11 @@ A second generation of the wire gets a sibling of this module; the handlers do n
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from types import CoroutineType, MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 from windsprite_protocol.errors import BadFrameError, DecodeError, ErrorCode
@@ -48,8 +49,9 @@ from windsprite_server.handlers.dispatcher import Dispatcher
 from windsprite_server.session import Connection, Session, Step
 
 
-class Answer(NamedTuple):
-    """What goes back for one frame.
+@dataclass(slots=True)
+class Answer:
+    """What goes back for one frame; nobody changes it.
 
     Attributes:
         parts: Buffers to be written one after the other; empty if the frame is ignored.
@@ -62,7 +64,8 @@ class Answer(NamedTuple):
     bad: str | None = None
 
 
-_IGNORED = Answer((), 0)
+_IGNORED: Final = Answer((), 0)
+_METADATA: Final = Plane.METADATA  # members of an enumeration are slow to look up
 
 # Of these the permission is checked before the body is read: requests for what cannot be there
 # stand in for those that cannot be read.
@@ -169,11 +172,12 @@ class Wire:
             return self._answer(connection, call, self._unexpected(connection, call, error))
         if isinstance(request, LoginAttempt):
             return self._login(connection, call, request)
-        if call.command.plane is Plane.METADATA:
+        if call.command.plane is _METADATA:
             return self._change(connection, call, request)
-        outcome = self._dispatcher.dispatch(connection, request, call.header.request)
+        number = connection.request
+        outcome = self._dispatcher.dispatch(connection, request, number)
         if isinstance(outcome, CoroutineType):
-            work = self._dispatcher.outcome_of(outcome, connection, request, call.header.request)
+            work = self._dispatcher.outcome_of(outcome, connection, request, number)
             return self._answer_later(connection, call, work)
         return self._answer(connection, call, cast("Outcome", outcome))
 
@@ -269,7 +273,7 @@ class Wire:
             parts = self._encode(call, outcome)
         except Exception as error:
             parts = self._encode(call, self._unexpected(connection, call, error))
-        return Answer(parts, sum(map(len, parts)))
+        return Answer(parts, len(parts[0]) if len(parts) == 1 else sum(map(len, parts)))
 
     def _encode(self, call: Call | RequestHeader, outcome: Outcome) -> Sequence[Buffer]:
         return encode_outcome(
