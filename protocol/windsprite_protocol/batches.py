@@ -59,6 +59,8 @@ _CHECKSUM_OFFSET: Final = 40
 _COUNT_OFFSET: Final = 48
 _COUNT_END: Final = 52
 _CHECKSUM_INPUT: Final = struct.Struct("<QQQQQI")
+_LONE_OVERHEAD: Final = BATCH_HEADER.size + FRAME_HEADER.size
+_LONE_HASHED: Final = BATCH_HEADER.size + _CHECKSUM.size
 
 T = TypeVar("T")
 
@@ -236,12 +238,45 @@ def begin_to_verify(
         What was found; for a batch of very many messages a generator of it, which pauses after
         every few thousand of them and raises what `verify_batch` raises.
     """
+    view = memoryview(buffer)
+    if expected_count == 1 and (lone := _admit_lone_batch(view)) is not None:
+        return lone
     header = read_header(buffer)
-    frames = _frames(memoryview(buffer), header)
+    frames = _frames(view, header)
     checked = check_few_frames(frames, header.message_count)
     if checked is None:
         return _verify_in_pieces(header, frames, len(buffer), expected_count)
     return _admit(header, checked, len(buffer), expected_count)
+
+
+def _admit_lone_batch(view: memoryview) -> BatchInfo | None:
+    """The batch of one message, if it is sound; what is wrong is not told.
+
+    All that is done for larger ones, in half the time: many producers send messages one by one.
+    """
+    length = len(view)
+    if length < _LONE_OVERHEAD:
+        return None
+    fields = BATCH_HEADER.unpack_from(view)
+    place, base, time, origin, batch_length, batch_checksum, count, reserved = fields
+    checksum, _, delta, _, headers_length, payload_length, frame_reserved = (
+        FRAME_HEADER.unpack_from(view, BATCH_HEADER.size)
+    )
+    if (
+        count != 1
+        or batch_length != length
+        or _LONE_OVERHEAD + headers_length + payload_length != length
+        or delta
+        or frame_reserved
+        or reserved != _RESERVED
+        or xxh3_64_intdigest(view[_LONE_HASHED:]) != checksum
+    ):
+        return None
+    checksums = view[BATCH_HEADER.size : _LONE_HASHED].tobytes()
+    covered = _CHECKSUM_INPUT.pack(place, base, time, origin, length, 1) + checksums
+    if xxh3_64_intdigest(covered) != batch_checksum:
+        return None
+    return BatchInfo._make((BatchHeader._make(fields[:-1]), checksums, ()))
 
 
 def _verify_in_pieces(

@@ -315,6 +315,35 @@ def test_admission_agrees_with_a_walk_over_the_frames(batch, expected_count):
     assert check(batch, count) is reference_check(batch, count)
 
 
+@st.composite
+def nearly_lone_batches(draw):
+    """A batch of one message with a field that may be wrong, and its checksums right or not."""
+    message = NewMessage(draw(st.binary(max_size=24)), bytes(16), 10**15)
+    batch = build_batch([message])
+    offset = draw(st.sampled_from((0, 8, 16, 24, 32, 48, 52, 252, 256, 264, 280, 288, 292, 296)))
+    struct.pack_into("<I", batch, offset, draw(st.integers(0, 400)))
+    if draw(st.booleans()):
+        struct.pack_into("<Q", batch, 256, xxh3_64_intdigest(batch[264:]))
+    if draw(st.booleans()):
+        covered = bytes(batch[0:40] + batch[48:52] + batch[256:264])
+        struct.pack_into("<Q", batch, 40, xxh3_64_intdigest(covered))
+    return batch + draw(st.sampled_from((b"", b"", b"x")))
+
+
+@given(nearly_lone_batches(), st.sampled_from((1, 1, 0, 2)))
+def test_lone_messages_are_admitted_as_any_others(batch, expected_count):
+    assert check(batch, expected_count) is reference_check(batch, expected_count)
+
+
+@given(MESSAGES)
+def test_what_is_told_of_a_batch_is_the_same_for_one_message_as_for_many(sent):
+    for batch in (build_batch(sent), build_batch(sent[:1])):
+        header = read_header(batch)
+        info = verify_batch(batch, header.message_count)
+        assert type(info.header) is type(header)
+        assert info == check_stored(batch)
+
+
 HEADERS = st.sampled_from((b"", bytes(256), STAMPED[:256]))
 
 
