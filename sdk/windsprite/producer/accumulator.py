@@ -29,15 +29,7 @@ Original: TypeAlias = bytes | str | Message
 MESSAGE_COST: Final = 400
 """Bytes of memory that a waiting message takes besides its payload and its headers."""
 
-
-def size_of(frame: NewMessage) -> int:
-    """How many bytes of a batch a message takes."""
-    return FRAME_HEADER.size + len(frame.payload) + len(frame.user_headers)
-
-
-def cost_of(frame: NewMessage) -> int:
-    """How many bytes of memory a message takes, about."""
-    return MESSAGE_COST + len(frame.payload) + len(frame.user_headers)
+_FRAME_COST: Final = FRAME_HEADER.size
 
 
 @dataclass(slots=True, eq=False)
@@ -69,15 +61,6 @@ class Batch:
     is_due: bool = False
     is_full: bool = False
     outcome: Outcome = field(default_factory=Outcome)
-
-    def add(self, frame: NewMessage, original: Original) -> None:
-        """Take in a message, whether it fits or not."""
-        self.frames.append(frame)
-        self.originals.append(original)
-        self.size += size_of(frame)
-        self.cost += cost_of(frame)
-        self.oldest = min(self.oldest, frame.origin_timestamp)
-        self.newest = max(self.newest, frame.origin_timestamp)
 
 
 @dataclass(slots=True, eq=False)
@@ -117,26 +100,59 @@ class Accumulator:
         """How many messages are not settled."""
         return self._messages
 
-    def has_room(self, target: Target, frame: NewMessage) -> bool:
-        """Whether a batch for this target is begun and takes this message; if not, it is full."""
-        lane = self._lanes.get(target)
-        return lane is not None and self._open_batch(lane, frame) is not None
+    def begun(self, target: Target, size: int, origin_timestamp: int) -> Batch | None:
+        """The batch for this target that a message fits into.
 
-    def add(self, target: Target, frame: NewMessage, original: Original, now: float) -> Batch:
-        """Put a message into the last batch of its target, or into a new one; which one it is."""
+        If there is one that it does not fit into, that one is full.
+
+        Args:
+            target: Where the message goes.
+            size: Bytes of its payload and its headers.
+            origin_timestamp: When it came into being; those of a batch lie within an hour or so.
+        """
+        lane = self._lanes.get(target)
+        if lane is None or not lane.waiting:
+            return None
+        batch = lane.waiting[-1]
+        if batch.is_full:
+            return None
+        fits = batch.size + _FRAME_COST + size <= self._max_bytes
+        if fits and (
+            origin_timestamp - batch.oldest <= MAX_TIMESTAMP_SPREAD
+            and batch.newest - origin_timestamp <= MAX_TIMESTAMP_SPREAD
+        ):
+            return batch
+        self._fill(batch)
+        return None
+
+    def begin(self, target: Target, origin_timestamp: int, now: float) -> Batch:
+        """A new batch, behind all others for this target, which take no more messages."""
         lane = self._lanes.get(target)
         if lane is None:
             lane = self._lanes[target] = _Lane()
-        batch = self._open_batch(lane, frame)
-        if batch is None:
-            batch = Batch(target, now, frame.origin_timestamp, frame.origin_timestamp)
-            lane.waiting.append(batch)
-            self._lingering.append(batch)
-        batch.add(frame, original)
-        self._messages += 1
-        if len(batch.frames) >= self._max_messages or batch.size >= self._max_bytes:
-            self._fill(lane, batch)
+        elif lane.waiting and not lane.waiting[-1].is_full:
+            self._fill(lane.waiting[-1])
+        batch = Batch(target, now, origin_timestamp, origin_timestamp)
+        lane.waiting.append(batch)
+        self._lingering.append(batch)
         return batch
+
+    def add(self, batch: Batch, frame: NewMessage, original: Original, size: int) -> int:
+        """Put a message into a batch that was begun; how many were there before."""
+        frames = batch.frames
+        index = len(frames)
+        frames.append(frame)
+        batch.originals.append(original)
+        batch.size += _FRAME_COST + size
+        batch.cost += MESSAGE_COST + size
+        if frame.origin_timestamp > batch.newest:
+            batch.newest = frame.origin_timestamp
+        elif frame.origin_timestamp < batch.oldest:
+            batch.oldest = frame.origin_timestamp
+        self._messages += 1
+        if index + 1 >= self._max_messages or batch.size >= self._max_bytes:
+            self._fill(batch)
+        return index
 
     def take(self, now: float) -> Batch | None:
         """The next batch to be sent, if there is one; nothing is added to it any more."""
@@ -188,23 +204,10 @@ class Accumulator:
             if lane.current is None:
                 del self._lanes[target]
 
-    def _open_batch(self, lane: _Lane, frame: NewMessage) -> Batch | None:
-        """The batch that takes this message in; None if it needs a new one."""
-        if not lane.waiting or lane.waiting[-1].is_full:
-            return None
-        batch = lane.waiting[-1]
-        oldest = min(batch.oldest, frame.origin_timestamp)
-        newest = max(batch.newest, frame.origin_timestamp)
-        fits = batch.size + size_of(frame) <= self._max_bytes
-        if fits and newest - oldest <= MAX_TIMESTAMP_SPREAD:
-            return batch
-        self._fill(lane, batch)
-        return None
-
-    def _fill(self, lane: _Lane, batch: Batch) -> None:
+    def _fill(self, batch: Batch) -> None:
         batch.is_full = True
         batch.is_due = True
-        self._queue(lane)
+        self._queue(self._lanes[batch.target])
 
     def _queue(self, lane: _Lane) -> None:
         """Queue a lane if it has something to hand out."""

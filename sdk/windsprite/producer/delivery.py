@@ -135,6 +135,10 @@ class Delivery:
             yield from self._outcome.wait().__await__()
         return self.result()
 
+    async def wait(self) -> None:
+        """Wait until it is known what became of the message, whatever that is."""
+        await self._outcome.wait()
+
     def done(self) -> bool:
         """Whether it is known what became of the message."""
         return self._outcome.settled

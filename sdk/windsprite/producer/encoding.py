@@ -27,12 +27,14 @@ class Prepared(NamedTuple):
 
     Attributes:
         frame: The message as it is sent.
+        size: Bytes of its payload and its headers.
         original: The message as it was given.
         partition: Where it has to go; None: where its key says.
         key: Its key; None: anywhere will do.
     """
 
     frame: NewMessage
+    size: int
     original: Original
     partition: int | None
     key: bytes | None

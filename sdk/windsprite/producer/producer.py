@@ -21,7 +21,7 @@ from windsprite.errors import (
     WindspriteError,
 )
 from windsprite.messages import Headers, key_bytes
-from windsprite.producer.accumulator import Accumulator, Batch, Original, Target, cost_of
+from windsprite.producer.accumulator import MESSAGE_COST, Accumulator, Batch, Original, Target
 from windsprite.producer.delivery import Delivered, Delivery
 from windsprite.producer.encoding import Encoder, Prepared, as_message, as_sent
 from windsprite.producer.failures import FailureLog
@@ -200,7 +200,7 @@ class Producer:
         """
         self._check_usable()
         prepared = self._prepare(message, key, partition, headers)
-        cost = cost_of(prepared.frame)
+        cost = MESSAGE_COST + prepared.size
         if self._owes_a_turn:
             await self._give_turn()
         if not self._room.take_at_once(cost):
@@ -265,15 +265,15 @@ class Producer:
                 "send: the messages have to be a list", hint="`send` takes a single message"
             )
         all_prepared = [self._prepare(message, key, partition, headers) for message in messages]
-        cost = sum(cost_of(prepared.frame) for prepared in all_prepared)
+        cost = sum(MESSAGE_COST + prepared.size for prepared in all_prepared)
         if self._owes_a_turn:
             await self._give_turn()
         if not self._room.take_at_once(cost):
             await self._wait_for_room(cost)
         deliveries = [self._accept(prepared) for prepared in all_prepared]
         if self._options.mode == "direct":
-            for batch in self._accumulator.last_batches():
-                await batch.outcome.wait()
+            for delivery in deliveries:
+                await delivery.wait()
         return deliveries
 
     async def flush(self) -> None:
@@ -331,14 +331,16 @@ class Producer:
         if headers is not None:
             message = as_message(message, headers)
         frame = self._encoder.encode(message)
-        if cost_of(frame) > self._options.buffer_bytes:
+        size = len(frame.payload) + len(frame.user_headers)
+        if MESSAGE_COST + size > self._options.buffer_bytes:
             raise InvalidRequest(
                 f"send: a message of {len(frame.payload):,} bytes is too large for a producer with "
                 f"buffer_bytes={self._options.buffer_bytes:,}",
                 code=ErrorCode.BACKGROUND_SEND_BUFFER_OVERFLOW,
                 hint="give the producer more buffer_bytes",
             )
-        return Prepared(frame, message, *self._place(message, key, partition))
+        place, own_key = self._place(message, key, partition)
+        return Prepared(frame, size, message, place, own_key)
 
     def _place(
         self, message: Original, key: bytes | str | None, partition: int | None
@@ -367,25 +369,39 @@ class Producer:
     def _accept(self, prepared: Prepared) -> Delivery:
         """Put a message that there is room for into its batch."""
         try:
-            target = self._target(prepared)
+            batch = self._batch_for(prepared)
         except NotFound:
-            self._room.give(cost_of(prepared.frame))
+            self._room.give(MESSAGE_COST + prepared.size)
             raise
-        now = self._environment.monotonic()
-        batch = self._accumulator.add(target, prepared.frame, prepared.original, now)
-        index = len(batch.frames) - 1
-        if index == 0 or batch.is_full:
-            self._owes_a_turn = self._owes_a_turn or batch.is_full
+        frame, size, original, *_ = prepared
+        index = self._accumulator.add(batch, frame, original, size)
+        if batch.is_full:
+            self._owes_a_turn = True
+            self._wake()
+        elif index == 0:
             self._wake()
         return Delivery(batch.outcome, index)
 
-    def _target(self, prepared: Prepared) -> Target:
-        if prepared.partition is not None:
-            return prepared.partition
-        if prepared.key is not None:
-            return self._router.of_key(prepared.key)
-        frame = prepared.frame
-        return self._router.of_turn(lambda target: self._accumulator.has_room(target, frame))
+    def _batch_for(self, prepared: Prepared) -> Batch:
+        """The batch that a message goes into.
+
+        Raises:
+            NotFound: The topic has no partitions.
+        """
+        frame, size, _, partition, key = prepared
+        begun, time = self._accumulator.begun, frame.origin_timestamp
+        target: Target = partition
+        if target is None and key is not None:
+            target = self._router.of_key(key)
+        elif target is None:
+            batch = begun(self._router.turn, size, time)
+            if batch is not None:
+                return batch
+            target = self._router.next_turn()
+        batch = begun(target, size, time)
+        if batch is None:
+            batch = self._accumulator.begin(target, time, self._environment.monotonic())
+        return batch
 
     async def _give_turn(self) -> None:
         """Let batches go, and others run, if a caller never waits for anything itself."""
@@ -433,14 +449,16 @@ class Producer:
         if self._room.is_wanted:
             self._accumulator.hurry()
         now = self._environment.monotonic()
-        while len(self._tasks) < self._options.max_in_flight:
-            batch = self._accumulator.take(now)
-            if batch is None:
-                break
+        while self._may_send and (batch := self._accumulator.take(now)):
             task = asyncio.create_task(self._send(batch))
             self._tasks[task] = batch
             task.add_done_callback(self._sent)
-        self._set_timer()
+        if self._may_send:  # if not, the next answer leads back here
+            self._set_timer()
+
+    @property
+    def _may_send(self) -> bool:
+        return len(self._tasks) < self._options.max_in_flight
 
     def _set_timer(self) -> None:
         when = self._accumulator.next_time()

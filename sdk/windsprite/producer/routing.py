@@ -22,13 +22,13 @@ call of `send` raises.
 class Router:
     """Finds the partitions of messages.
 
-    Messages without a key take the partitions by turns, a batch each: a batch is filled for one
-    partition, the next one for the next.
+    Messages without a key take the partitions by turns, a batch each: it is the turn of a partition
+    for as long as a batch for it takes in messages.
 
     Args:
         partitions: How many partitions the topic has; None if nobody may tell, so that the server
             has to find the partitions.
-        first: The partition whose turn it is at first.
+        first: The partition whose turn comes first.
 
     Attributes:
         partitions: May be changed at any time; later messages follow.
@@ -36,7 +36,7 @@ class Router:
 
     def __init__(self, partitions: int | None, first: int = 0) -> None:
         self.partitions = partitions
-        self._turn = first - 1  # the first message finds no batch there, and takes the next
+        self._turn = first - 1  # the first message takes the next turn
 
     def of_key(self, key: bytes) -> Target:
         """The target of messages with this key; that of every official client.
@@ -48,20 +48,20 @@ class Router:
             return key
         return partition_index(key, self._positive(self.partitions))
 
-    def of_turn(self, has_room: Callable[[Target], bool]) -> Target:
-        """The target of a message that may go anywhere.
+    @property
+    def turn(self) -> Target:
+        """The partition whose turn it is."""
+        return None if self.partitions is None else self._turn
 
-        Args:
-            has_room: Whether the message can fill up a batch for this target.
+    def next_turn(self) -> Target:
+        """The partition whose turn it is from now on.
 
         Raises:
             NotFound: The topic has no partitions.
         """
         if self.partitions is None:
             return None
-        count = self._positive(self.partitions)
-        if self._turn >= count or not has_room(self._turn):
-            self._turn = (self._turn + 1) % count
+        self._turn = (self._turn + 1) % self._positive(self.partitions)
         return self._turn
 
     @staticmethod
