@@ -32,6 +32,7 @@ NOTHING: Final = ReadResult((), 0, 0, -1)
 REMOVALS_MAX: Final = 16
 """Segments removed at once, so that a long removal does not keep a thread (spec 04, 8.3)."""
 _WATERMARK: Final = 0
+_REPLICATED: Final = Durability.REPLICATED  # members of an enumeration are slow to look up
 
 _base_offset = attrgetter("base_offset")
 
@@ -178,7 +179,8 @@ class PartitionLog:
             raise self._failure
         count = info.header.message_count
         base = self.next_offset
-        timestamp = max(now_us, self.last_timestamp + 1)
+        size, options = len(batch), self.options
+        timestamp = now_us if now_us > self.last_timestamp else self.last_timestamp + 1
         stamp_batch(
             batch,
             partition_id=self.key.partition_id,
@@ -188,25 +190,26 @@ class PartitionLog:
         )
         active, space = self._active, self._context.space
         try:
-            space.take(len(batch))
+            space.take(size)
             if not active.size:
                 self._begin_file(active)
-                if self.options.preallocate_segments and space.has_room(self.options.segment_size):
-                    active.reserve(self.options.segment_size)
+                if options.preallocate_segments and space.has_room(options.segment_size):
+                    active.reserve(options.segment_size)
             active.append(batch, count, timestamp)
         except OSError as error:
             space.refused(error)
             raise unavailable("the batch can't be written", error) from error
-        space.accepted()
+        if space.is_refusing:
+            space.accepted()
         self._tail.add(base, count, timestamp, batch, info.marks)
         self.last_timestamp = timestamp
         self.next_offset = base + count
-        self._bytes_end += len(batch)
+        self._bytes_end += size
         self._is_marked = False
-        is_full = active.size >= self.options.segment_size
+        is_full = active.size >= options.segment_size
         if is_full:
             self._begin_segment()
-        if self.options.durability is Durability.REPLICATED:
+        if options.durability is _REPLICATED:
             self.visible_end = self.next_offset
             self._visible_bytes_end = self._bytes_end
             if is_full:

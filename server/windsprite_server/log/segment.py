@@ -100,7 +100,11 @@ class Segment:
         """
         length = len(batch)
         try:
-            descriptor = self._writable_file().descriptor
+            file = self._file
+            if file is None or file.descriptor == CLOSED or not self._is_writable:
+                file = self._writable_file()
+            file.used = True
+            descriptor = file.descriptor
             if self._must_cut:
                 self._files.truncate(descriptor, self.size)
                 self._must_cut = False
@@ -111,7 +115,10 @@ class Segment:
         except OSError:
             self._cut_back()
             raise
-        self._note(timestamp)
+        index = self.index
+        if index is not None and index.add(self.next_offset, timestamp, self.size):
+            entry = ENTRY.pack(self.next_offset, timestamp, self.size)
+            self._write_index(entry if self._index_size else index.encode())
         self.size += length
         self.next_offset += count
         self.last_timestamp = timestamp
@@ -242,12 +249,6 @@ class Segment:
     def _end_mark(self, timestamp: int) -> bytes:
         mark = EndMark(self.next_offset, timestamp, self.size)
         return encode_end_mark(mark, self.base_offset, self._incarnation)
-
-    def _note(self, timestamp: int) -> None:
-        index = self.index
-        if index is not None and index.add(self.next_offset, timestamp, self.size):
-            entry = ENTRY.pack(self.next_offset, timestamp, self.size)
-            self._write_index(entry if self._index_size else index.encode())
 
     def _write_index(self, data: bytes) -> None:
         file = self._writable_index()

@@ -19,9 +19,12 @@ class DiskSpace:
     of the system only once in a while.
 
     Belongs to one event loop.
+
+    Attributes:
+        is_refusing: Whether the system refused the last write.
     """
 
-    __slots__ = ("_directory", "_files", "_is_refusing", "_left", "_logger", "_reserve")
+    __slots__ = ("_directory", "_files", "_left", "_logger", "_reserve", "is_refusing")
 
     def __init__(self, files: Files, directory: str, reserve: int, logger: Logger) -> None:
         """Ask nothing yet.
@@ -37,7 +40,7 @@ class DiskSpace:
         self._reserve = reserve
         self._logger = logger
         self._left = 0
-        self._is_refusing = False
+        self.is_refusing = False
 
     def take(self, size: int) -> None:
         """Say that so many bytes of messages are to be written.
@@ -55,15 +58,14 @@ class DiskSpace:
 
     def refused(self, error: OSError) -> None:
         """Take note that the system refused a write; told once until one succeeds."""
-        if not self._is_refusing:
-            self._is_refusing = True
+        if not self.is_refusing:
+            self.is_refusing = True
             self._logger.error("log_writes_refused", reason=error.strerror)
 
     def accepted(self) -> None:
-        """Take note that a batch was written."""
-        if self._is_refusing:
-            self._is_refusing = False
-            self._logger.info("log_writes_go_on")
+        """Take note that a batch was written, after one was refused."""
+        self.is_refusing = False
+        self._logger.info("log_writes_go_on")
 
     def _look(self, size: int) -> None:
         free = self._free()

@@ -13,6 +13,7 @@ OVERHEAD: Final = 512
 _SMALL: Final = 8 * 1024
 _FEW: Final = 8
 _TRIM: Final = 256
+_OWNERS: Final = (bytes, bytearray)
 
 
 class TailBudget:
@@ -93,7 +94,7 @@ class Tail:
         """Keep the batch that was just appended; `marks` are those of its `BatchInfo`."""
         size = len(batch)
         whole = batch.obj
-        held = len(whole) if isinstance(whole, bytes | bytearray) else size
+        held = len(whole) if isinstance(whole, _OWNERS) else size
         # A view keeps all of what it is a view of. A small batch in a large receive buffer is
         # cheaper as a copy.
         kept: Buffer = batch
