@@ -114,6 +114,20 @@ class Consuming(RuleBasedStateMachine):
         if stores:
             there.stored = end - 1
 
+    @rule(partition=partitions, count=st.integers(0, 4), seen=st.booleans(), fails=st.booleans())
+    def go_and_come_back(self, partition, count, seen, fails) -> None:
+        there = self.server[partition]
+        there.is_ours = there.is_leaving = False
+        if seen:
+            self.look(is_same_session=True)
+        if count:
+            self.another_member_works(partition, count, stores=True)
+        if fails:
+            for failed in [m for m in self.in_hand if m.partition_id == partition]:
+                self.failed(failed)
+        there.is_ours = True
+        self.look(is_same_session=True)
+
     # --- Ourselves ---------------------------------------------------------------------------
 
     @rule(is_same_session=st.booleans())
@@ -187,7 +201,10 @@ class Consuming(RuleBasedStateMachine):
     @precondition(lambda self: self.in_hand)
     @rule(data=st.data())
     def fail(self, data) -> None:
-        failed = self.in_hand.pop(data.draw(st.integers(0, len(self.in_hand) - 1)))
+        self.failed(self.in_hand[data.draw(st.integers(0, len(self.in_hand) - 1))])
+
+    def failed(self, failed) -> None:
+        self.in_hand = [message for message in self.in_hand if message is not failed]
         given = self.given[failed.partition_id]
         is_ours = self.ledger[failed.partition_id].hold is not Hold.NONE
         again = {failed.offset} if is_ours else {o for o in given if o >= failed.offset}
@@ -205,6 +222,8 @@ class Consuming(RuleBasedStateMachine):
             return
         there = self.server[progress.partition]
         assert set(range(offset + 1)) <= there.handled
+        if progress.stored == there.stored is not None:
+            assert offset > there.stored
         if there.is_ours:
             there.store(offset)
             progress.was_stored(offset, progress.fresh)
