@@ -83,7 +83,7 @@ class ProducerCommands(StreamCommands, TopicCommands):
             retry: `safe`: a batch that may have been stored is not sent again; its deliveries
                 raise `OutcomeUnknown`. `at-least-once`: it is sent again, and may be stored twice.
                 None: as `send_retry` of the client says.
-            delivery_timeout: After how many seconds a batch is given up.
+            delivery_timeout: How many seconds after its first message a batch is given up.
             refresh_interval: After how many seconds the partitions are counted again. New
                 partitions are used from then on, and keys go elsewhere.
             create: Whether to make the stream and the topic if they are missing, and how.

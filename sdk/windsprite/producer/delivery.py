@@ -58,7 +58,9 @@ class Outcome:
             count: How many messages it has.
             report: Is told of those whose deliveries nobody has looked at until they are gone.
         """
-        self._error, self._unseen, self._report = error, count, report
+        # Its traceback leads to whoever holds this outcome; it would live until a collection.
+        self._error = error.with_traceback(None)
+        self._unseen, self._report = count, report
         self._settle()
 
     async def wait(self) -> None:

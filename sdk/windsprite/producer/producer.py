@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -201,11 +201,9 @@ class Producer:
         self._check_usable()
         prepared = self._prepare(message, key, partition, headers)
         cost = MESSAGE_COST + prepared.size
-        if self._owes_a_turn:
-            await self._give_turn()
-        if not self._room.take_at_once(cost):
+        if self._owes_a_turn or not self._room.take_at_once(cost):
             await self._wait_for_room(cost)
-        delivery = self._accept(prepared)
+        (delivery,) = self._accept((prepared,), cost)
         if self._options.mode == "direct":
             await delivery
         return delivery
@@ -265,12 +263,12 @@ class Producer:
                 "send: the messages have to be a list", hint="`send` takes a single message"
             )
         all_prepared = [self._prepare(message, key, partition, headers) for message in messages]
+        if not all_prepared:
+            return []
         cost = sum(MESSAGE_COST + prepared.size for prepared in all_prepared)
-        if self._owes_a_turn:
-            await self._give_turn()
-        if not self._room.take_at_once(cost):
+        if self._owes_a_turn or not self._room.take_at_once(cost):
             await self._wait_for_room(cost)
-        deliveries = [self._accept(prepared) for prepared in all_prepared]
+        deliveries = self._accept(all_prepared, cost)
         if self._options.mode == "direct":
             for delivery in deliveries:
                 await delivery.wait()
@@ -366,15 +364,18 @@ class Producer:
             return None, own_key
         return options.partition, self._default_key
 
-    def _accept(self, prepared: Prepared) -> Delivery:
-        """Put a message that there is room for into its batch."""
+    def _accept(self, messages: Sequence[Prepared], cost: int) -> list[Delivery]:
+        """Put messages that there is room for into their batches."""
         try:
-            batch = self._batch_for(prepared)
+            return [self._add(prepared) for prepared in messages]
         except NotFound:
-            self._room.give(MESSAGE_COST + prepared.size)
+            # The topic has lost its partitions: already the first message has nowhere to go.
+            self._room.give(cost)
             raise
-        frame, size, original, *_ = prepared
-        index = self._accumulator.add(batch, frame, original, size)
+
+    def _add(self, prepared: Prepared) -> Delivery:
+        batch = self._batch_for(prepared)
+        index = self._accumulator.add(batch, prepared.frame, prepared.original, prepared.size)
         if batch.is_full:
             self._owes_a_turn = True
             self._wake()
@@ -403,13 +404,17 @@ class Producer:
             batch = self._accumulator.begin(target, time, self._environment.monotonic())
         return batch
 
-    async def _give_turn(self) -> None:
-        """Let batches go, and others run, if a caller never waits for anything itself."""
-        self._owes_a_turn = False
-        await self._environment.sleep(0)
-        self._check_open()
-
     async def _wait_for_room(self, cost: int) -> None:
+        """Take room as soon as there is some, and not before batches that are full may go.
+
+        A caller that never waits for anything itself would keep all others from running.
+        """
+        if self._owes_a_turn:
+            self._owes_a_turn = False
+            await self._environment.sleep(0)
+            self._check_open()
+            if self._room.take_at_once(cost):
+                return
         when_full = self._options.when_full
         if cost > self._options.buffer_bytes:
             raise InvalidRequest(
@@ -480,16 +485,17 @@ class Producer:
         except WindspriteError as error:
             if isinstance(error, NotFound):
                 self._look_again.set()
-            self._fail(batch, error)
+            self._failed(batch, error)
         except asyncio.CancelledError:
             # The producer gives up; nobody else knows of this task.
-            self._fail(batch, OutcomeUnknown("send: the producer was closed before the answer"))
+            self._failed(batch, OutcomeUnknown("send: the producer was closed before the answer"))
         except Exception as error:
             logger.exception("a batch failed unexpectedly")
-            self._fail(batch, error)
+            self._failed(batch, error)
         else:
-            partition = batch.target if isinstance(batch.target, int) else None
+            self._free(batch)
             if confirmation is None:
+                partition = batch.target if isinstance(batch.target, int) else None
                 batch.outcome.succeed(partition, None)
             else:
                 batch.outcome.succeed(confirmation.partition_id, confirmation.base_offset)
@@ -497,10 +503,18 @@ class Producer:
     def _sent(self, task: asyncio.Task[None]) -> None:
         batch = self._tasks.pop(task)
         if not batch.outcome.settled:  # cancelled before it ran
-            self._fail(batch, _closed())
+            self._failed(batch, _closed())
+        self._wake()
+
+    def _failed(self, batch: Batch, error: Exception) -> None:
+        """A batch that was handed out is not stored, or nobody knows."""
+        self._free(batch)
+        self._fail(batch, error)
+
+    def _free(self, batch: Batch) -> None:
+        """Make room; before anybody learns of it, who may want to send more."""
         self._accumulator.settled(batch)
         self._room.give(batch.cost)
-        self._wake()
 
     def _fail(self, batch: Batch, error: Exception) -> None:
         batch.outcome.fail(error, len(batch.frames), self._report)
@@ -516,8 +530,8 @@ class Producer:
     async def _end(self) -> None:
         """Give up what is left, and leave nothing behind."""
         for batch in self._accumulator.give_up():
-            self._fail(batch, _closed())
             self._room.give(batch.cost)
+            self._fail(batch, _closed())
         tasks: set[asyncio.Task[None]] = set(self._tasks)
         if self._refresher is not None:
             tasks.add(self._refresher)
