@@ -230,6 +230,7 @@ class Client(
             name=name,
             group=group,
             settings=settings,
+            others=self._consumers,
         )
         self._consumers.add(consumer)
         return consumer

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
+from weakref import ref
 
 from windsprite.bootstrap import Backoff
 from windsprite.consumer.assigning import Assigning, GroupPartitions, TopicPartitions
@@ -15,9 +17,11 @@ from windsprite.consumer.committing import Committer
 from windsprite.consumer.fetching import TEMPORARY, Fetcher, Patience
 from windsprite.consumer.handling import Handler, Handling, OnFailure
 from windsprite.consumer.ledger import Ledger
+from windsprite.consumer.loop import Loop
 from windsprite.consumer.progress import Hold, Progress, Start
 from windsprite.consumer.settings import Settings, commit_of
 from windsprite.consumer.source import Calls, Source
+from windsprite.consumer.standing import Standing
 from windsprite.environment import Environment
 from windsprite.errors import (
     ClientClosed,
@@ -38,7 +42,7 @@ LOOK_AGAIN: Final = Backoff(base=0.1, cap=1.0)
 """Pauses while a topic is waited for."""
 
 
-class TopicConsumer:
+class TopicConsumer(Standing):
     """Reads a topic, message by message; made by `Client.consumer`.
 
         async with client.consumer("orders", "events", group="billing") as consumer:
@@ -65,11 +69,13 @@ class TopicConsumer:
         name: Identifier | None,
         group: Identifier | None,
         settings: Settings,
+        others: Collection[TopicConsumer],
     ) -> None:
         if name is not None and group is not None:
             raise InvalidRequest("consumer: either a name or a group, not both")
         self._source = source = Source(calls, stream, topic, name, group)
         self._settings = settings
+        self._others = others
         self._environment = environment
         self._commit = commit = commit_of(settings, source)
         self._stores_first = commit.moment is Moment.HANDED_OUT and commit.every is not None
@@ -104,7 +110,7 @@ class TopicConsumer:
         self._is_stopping = False
         self._yields = False
         self._is_blocked = False
-        self._looping: ReceivedMessage | None = None
+        self._loop: ref[Loop] | None = None
 
     def _make_assigning(self, link: Link) -> Assigning:
         settings, group = self._settings, self._source.group
@@ -126,9 +132,6 @@ class TopicConsumer:
             create=settings.create_group,
             longest_pause=settings.poll_interval,
         )
-
-    def __repr__(self) -> str:
-        return f"<windsprite.TopicConsumer {self._source}>"
 
     # --- Its life ----------------------------------------------------------------------------
 
@@ -160,6 +163,7 @@ class TopicConsumer:
             self._check_open()
             if self._work is not None and not self._work.done():
                 return
+            await self._wait_for_earlier_ones()
             patience = self._patience()
             deadline = self._environment.monotonic() + self._settings.wait_for_topic
             attempts = 0
@@ -181,6 +185,17 @@ class TopicConsumer:
             )
             self._work.add_done_callback(self._ended)
 
+    @property
+    def _twins(self) -> list[TopicConsumer]:
+        """The other consumers of the client that read the same for the same."""
+        return [one for one in self._others if one is not self and one._source == self._source]
+
+    async def _wait_for_earlier_ones(self) -> None:
+        """Begin behind what a consumer of the same name stores that is being closed."""
+        closing = {one._closing for one in self._twins if one._closing is not None}
+        if closing:
+            await asyncio.wait(closing)
+
     def stop(self) -> None:
         """Hand out nothing more: loops and `run` end after the messages they are at."""
         self._is_stopping = True
@@ -198,10 +213,20 @@ class TopicConsumer:
         Raises:
             WindspriteError: Something that was handled could not be stored: it comes again.
         """
+        seconds = self._settings.close_timeout if timeout is None else timeout
         if self._closing is None:
-            seconds = self._settings.close_timeout if timeout is None else timeout
-            self._closing = asyncio.create_task(self._close(seconds), name="windsprite-closing")
+            self._closing = self._begin_to_close(seconds)
         await asyncio.shield(self._closing)
+
+    def _begin_to_close(self, seconds: float) -> asyncio.Task[None]:
+        closing = asyncio.create_task(self._close(seconds), name="windsprite-closing")
+        closing.add_done_callback(self._closed)
+        return closing
+
+    def _closed(self, closing: asyncio.Task[None]) -> None:
+        # Also if nobody waits for it.
+        if not closing.cancelled() and (error := closing.exception()) is not None:
+            logger.warning("close %s: %s", self._source, error)
 
     async def _close(self, seconds: float) -> None:
         self._notify()
@@ -233,6 +258,8 @@ class TopicConsumer:
                 raise
 
     async def _leave(self) -> None:
+        if any(one._work is not None and one._closing is None for one in self._twins):
+            return  # the membership is that of the client
         try:
             await self._assigning.leave()
         except WindspriteError as error:
@@ -240,11 +267,9 @@ class TopicConsumer:
             logger.info("leave %s: %s", self._source, error)
 
     async def close_quietly(self) -> None:
-        """Close as `close` does, but only log what could not be stored."""
-        try:
+        """Close as `close` does, but do not raise what could not be stored: the log says it."""
+        with suppress(WindspriteError):
             await self.close()
-        except WindspriteError as error:
-            logger.warning("%s", error)
 
     def _check_open(self) -> None:
         if self._closing is not None:
@@ -263,33 +288,45 @@ class TopicConsumer:
 
     # --- Messages ----------------------------------------------------------------------------
 
-    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+    def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """All messages; ends after `stop` or `close`.
 
         Raises:
             WindspriteError: As `get`.
         """
-        if self._looping is not None:
-            self._ledger.put_back(self._looping)
-            self._looping = None
+        before = None if self._loop is None else self._loop()
+        if before is not None:
+            before.leave()
+        loop = Loop(self)
+        self._loop = ref(loop)
+        return loop
+
+    async def next_of_loop(self, previous: ReceivedMessage | None) -> ReceivedMessage | None:
+        """What `async for` gets next, now that the one before is handled; None: no more."""
+        if previous is not None:
+            self._finish(previous)
         try:
-            while True:
-                message = self._take()
-                if message is None:
-                    message = await self._next()
-                    if message is None:
-                        break
-                self._looping = message
-                yield message
-                if self._looping is message:
-                    self._looping = None
-                    self._ledger.finish(message)
+            message = self._take()
+            if message is None:
+                message = await self._next()
         except BaseException:
-            if not self._is_entered:
-                await self.close_quietly()
+            await self.leave_loop(quietly=True)
             raise
+        if message is None:
+            await self.leave_loop(quietly=False)
+        return message
+
+    async def leave_loop(self, *, quietly: bool) -> None:
+        """A loop or `run` has ended: close the consumer unless somebody else will."""
         if not self._is_entered:
-            await self.close()
+            await (self.close_quietly() if quietly else self.close())
+
+    def abandon_loop(self, message: ReceivedMessage) -> None:
+        """A loop was left at a message, which was not handled."""
+        self._ledger.put_back(message)
+        self._notify()
+        if not self._is_entered and self._closing is None:
+            self._closing = self._begin_to_close(self._settings.close_timeout)
 
     async def get(self) -> ReceivedMessage:
         """The next message; it is not handled before `handled` or `commit` says so.
@@ -356,11 +393,9 @@ class TopicConsumer:
         try:
             await handling.run(concurrency, stop)
         except BaseException:
-            if not self._is_entered:
-                await self.close_quietly()
+            await self.leave_loop(quietly=True)
             raise
-        if not self._is_entered:
-            await self.close()
+        await self.leave_loop(quietly=False)
 
     def _take(self) -> ReceivedMessage | None:
         """The next message, if it can be had without waiting for anything."""
@@ -433,7 +468,7 @@ class TopicConsumer:
             WindspriteError: As `Client.store_consumer_offset`.
         """
         progress = self._progress(message.partition_id)
-        progress.finish_up_to(message.offset)
+        self._ledger.finish_up_to(progress, message.offset)
         if self._commit.moment is not Moment.HANDLED:
             await self.store_offset(message.offset, partition=message.partition_id)
             return
@@ -499,61 +534,7 @@ class TopicConsumer:
         self._notify()
         self._fetcher.wake()
 
-    # --- What it knows -----------------------------------------------------------------------
-
-    @property
-    def stream(self) -> Identifier:
-        """Where it reads."""
-        return self._source.stream
-
-    @property
-    def topic(self) -> Identifier:
-        """Where it reads."""
-        return self._source.topic
-
-    @property
-    def name(self) -> Identifier | None:
-        """For which single consumer it reads."""
-        return self._source.name
-
-    @property
-    def group(self) -> Identifier | None:
-        """For which group it reads."""
-        return self._source.group
-
-    @property
-    def assignment(self) -> tuple[int, ...]:
-        """The partitions it reads at the moment, in ascending order."""
-        return self._ledger.assignment
-
-    def position(self, partition: int) -> int | None:
-        """The offset of the message that is handed out next; None: not known yet."""
-        return self._progress(partition).next_offset
-
-    def consumed(self, partition: int) -> int | None:
-        """The offset of the message that was handed out last; None: there was none."""
-        return self._progress(partition).consumed
-
-    def committed(self, partition: int) -> int | None:
-        """The stored offset, as far as the consumer knows; None: nothing is stored."""
-        return self._progress(partition).stored
-
-    def lag(self, partition: int) -> int | None:
-        """How many messages there are to be handed out, as of the last poll; None: not known."""
-        progress = self._progress(partition)
-        if progress.next_offset is None or progress.newest is None:
-            return None
-        return max(0, progress.newest + 1 - progress.next_offset)
-
     # --- Inside ------------------------------------------------------------------------------
-
-    def _progress(self, partition: int) -> Progress:
-        if partition not in self._ledger:
-            raise PartitionNotOwned(
-                f"partition {partition} is not one of this consumer's",
-                code=ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED,
-            )
-        return self._ledger[partition]
 
     async def _settle(self, progress: Progress) -> None:
         """Make sure that the partition is ours, as far as we can know."""

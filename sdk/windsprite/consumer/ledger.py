@@ -282,13 +282,22 @@ class Ledger:
     def finish(self, message: ReceivedMessage) -> None:
         """A message was handled."""
         progress = self._progress.get(message.partition_id)
-        if progress is None or not progress.finish(message):
+        if progress is None:
             return
+        waiting = len(progress.buffer)
+        if not progress.finish(message):
+            return
+        if len(progress.buffer) < waiting:
+            self.buffered_bytes -= size_of(message)
         every = self._commit.every
         if every is not None and progress.fresh >= every:
             self._due.add(progress.partition)
         if progress.hold is Hold.LAST_WORK and progress.is_idle:
             self._has_room()
+
+    def finish_up_to(self, progress: Progress, offset: int) -> None:
+        """All messages of a partition that were handed out, up to this offset, were handled."""
+        self._account(progress, lambda: progress.finish_up_to(offset))
 
     def take_back(self, message: ReceivedMessage) -> None:
         """The message that was taken last could not be handed out."""

@@ -251,9 +251,12 @@ class Progress:
 
     def finish(self, message: ReceivedMessage) -> bool:
         """A message was handled; returns False if nobody waits for that (any more)."""
-        if self.unhandled.get(message.offset) is not message:
+        if self.unhandled.get(message.offset) is message:
+            del self.unhandled[message.offset]
+        elif message in self.buffer:
+            self.buffer.remove(message)  # it had been put back
+        else:
             return False
-        del self.unhandled[message.offset]
         self.fresh += 1
         return True
 
@@ -263,6 +266,9 @@ class Progress:
         for number in done:
             del self.unhandled[number]
         self.fresh += len(done)
+        while self.buffer and self.buffer[0].offset <= offset:
+            self.buffer.popleft()  # it had been put back
+            self.fresh += 1
 
     def take_back(self, message: ReceivedMessage) -> None:
         """The message that was handed out last was not, although it counts as handled already."""
