@@ -1,20 +1,17 @@
-"""A real server for the official client, and the table of what was driven through it."""
+"""A real server for the official client."""
 
 import itertools
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from apache_iggy import IggyClient, IggyConsumer, IggyProducer
+from apache_iggy import IggyClient
 
 from support.official_client import logged_in
 from support.server_process import server_process
 from support.wire_client import WireClient, wire_client
 
 _numbers = itertools.count(1)
-
-# --- Fixtures ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -82,46 +79,3 @@ async def topic(client: IggyClient, stream: str) -> str:
     """The name of a topic with three partitions in the new stream."""
     await client.create_topic(stream, "events", 3)
     return "events"
-
-
-# --- The table -----------------------------------------------------------------------------------
-
-_METHODS = [
-    *(name for name in vars(IggyClient) if not name.startswith("_")),
-    *(f"IggyConsumer.{name}" for name in vars(IggyConsumer) if not name.startswith("_")),
-    *(f"IggyProducer.{name}" for name in vars(IggyProducer) if not name.startswith("_")),
-]
-_COVERS = "covers"
-_results: dict[str, Counter[str]] = {}
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "covers(*methods): what a test of the official client is a case of"
-    )
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        for marker in item.iter_markers(_COVERS):
-            item.user_properties += [(_COVERS, method) for method in marker.args]
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.when != "call" and report.passed:
-        return
-    for name, method in report.user_properties:
-        if name == _COVERS:
-            _results.setdefault(method, Counter())[report.outcome] += 1
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not _results:
-        return
-    terminalreporter.section("official client, protocol 0.11: method, cases, result")
-    for method, result in sorted(_results.items()):
-        told = ", ".join(f"{number} {outcome}" for outcome, number in sorted(result.items()))
-        terminalreporter.write_line(f"{method:<36} {result.total():>4}  {told}")
-    without = [method for method in _METHODS if method not in _results]
-    if without:
-        terminalreporter.write_line(f"without a case in this run: {', '.join(without)}")

@@ -13,6 +13,7 @@ from support.official_client import (
     offsets,
     payloads,
     poll,
+    told,
 )
 
 covers = pytest.mark.covers
@@ -130,7 +131,7 @@ async def test_a_time_selects_whole_batches(batches: Batches) -> None:
 
 
 @pytest.mark.parametrize(
-    "start", [Offset(0), Offset(7), First(), Last(), Next(), Timestamp(0)], ids=str
+    "start", [Offset(0), Offset(7), First(), Last(), Next(), Timestamp(0)], ids=told
 )
 @covers("poll_messages")
 async def test_an_empty_partition(
@@ -284,7 +285,7 @@ async def test_each_partition_has_its_own_position(
         (Timestamp(0), 6, 5),
         (Timestamp(MAX_U64), 6, None),
     ],
-    ids=str,
+    ids=told,
 )
 @covers("poll_messages")
 async def test_every_poll_commits_the_last_message_that_it_returns(

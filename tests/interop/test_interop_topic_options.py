@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from apache_iggy import Durability, HeaderKey, HeaderValue, IggyClient, IggyExpiry, MaxTopicSize
 
-from support.official_client import fails_with
+from support.official_client import fails_with, told
 from support.wire_client import WireClient, status
 from windsprite_protocol.model.topics import CreateTopic
 from windsprite_protocol.model.typed_values import Option, TypedValue, ValueKind
@@ -155,7 +155,7 @@ async def test_an_option_as_text(
         {"size_of_messages_required_to_save": 0},
         {"compression_algorithm": "none"},
     ],
-    ids=str,
+    ids=told,
 )
 @covers("create_topic")
 async def test_a_value_that_says_nothing(

@@ -15,6 +15,7 @@ from support.official_client import (
     offsets,
     poll,
     stored_size,
+    told,
 )
 from support.wire_client import WireClient
 from windsprite_protocol.model.topics import GetTopic
@@ -210,7 +211,7 @@ async def test_message_expiry(client: IggyClient, stream: str, age: dt.timedelta
 
 
 @pytest.mark.parametrize(
-    "never", [None, IggyExpiry.ServerDefault(), IggyExpiry.NeverExpire()], ids=str
+    "never", [None, IggyExpiry.ServerDefault(), IggyExpiry.NeverExpire()], ids=told
 )
 @covers("create_topic")
 async def test_messages_that_never_expire(
@@ -234,7 +235,7 @@ async def test_max_topic_size(client: IggyClient, stream: str, size: int) -> Non
 
 
 @pytest.mark.parametrize(
-    "unlimited", [None, MaxTopicSize.ServerDefault(), MaxTopicSize.Unlimited()], ids=str
+    "unlimited", [None, MaxTopicSize.ServerDefault(), MaxTopicSize.Unlimited()], ids=told
 )
 @covers("create_topic")
 async def test_a_topic_without_limit(

@@ -25,7 +25,7 @@ from support.official_client import fails_with, logged_in, messages, offsets, po
 
 covers = pytest.mark.covers
 
-GLOBAL_FLAGS = [name for name in vars(GlobalPermissions) if not name.startswith("_")]
+GLOBAL_FLAGS = sorted(name for name in vars(GlobalPermissions) if not name.startswith("_"))
 MISSING_USERS = ["nobody", 999_999, 2**32 - 1]
 
 

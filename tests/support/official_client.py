@@ -73,6 +73,11 @@ async def number_of(client: IggyClient) -> int:
     return int.from_bytes(me[:4], "little")
 
 
+def told(value: Any) -> str:
+    """A parameter in the id of a test: what has no text of its own is its class, not its address."""
+    return re.sub(r"<(?:\w+\.)*(\w+) object at \w+>", r"\1", str(value))
+
+
 def messages(*payloads: str | bytes) -> list[SendMessage]:
     return [SendMessage(payload) for payload in payloads]
 

@@ -1,0 +1,70 @@
+"""How tests are spread over processes, and the table of what was driven by the official client.
+
+Both concern the process that starts the others, which collects no tests and so loads no other
+`conftest.py` than this one.
+"""
+
+from collections import Counter
+
+import pytest
+from apache_iggy import IggyClient, IggyConsumer, IggyProducer
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+# --- Processes -----------------------------------------------------------------------------------
+
+_ANSWERS = "tests/system/answers/"  # one account is given of them all, by the process that ran them
+
+
+class _ByFile(LoadFileScheduling):
+    """All tests of a file run in one process, since they may share a server."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _ANSWERS if nodeid.startswith(_ANSWERS) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByFile:
+    return _ByFile(config, log)
+
+
+# --- The table -----------------------------------------------------------------------------------
+
+_METHODS = [
+    *(name for name in vars(IggyClient) if not name.startswith("_")),
+    *(f"IggyConsumer.{name}" for name in vars(IggyConsumer) if not name.startswith("_")),
+    *(f"IggyProducer.{name}" for name in vars(IggyProducer) if not name.startswith("_")),
+]
+_COVERS = "covers"
+_results: dict[str, Counter[str]] = {}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "covers(*methods): what a test of the official client is a case of"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker in item.iter_markers(_COVERS):
+            item.user_properties += [(_COVERS, method) for method in marker.args]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when != "call" and report.passed:
+        return
+    for name, method in report.user_properties:
+        if name == _COVERS:
+            _results.setdefault(method, Counter())[report.outcome] += 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not _results:
+        return
+    terminalreporter.section("official client, protocol 0.11: method, cases, result")
+    for method, result in sorted(_results.items()):
+        told = ", ".join(f"{number} {outcome}" for outcome, number in sorted(result.items()))
+        terminalreporter.write_line(f"{method:<36} {result.total():>4}  {told}")
+    without = [method for method in _METHODS if method not in _results]
+    if without:
+        terminalreporter.write_line(f"without a case in this run: {', '.join(without)}")
