@@ -94,6 +94,7 @@ class LogStore:
             names = files.list_directory(self._directory)
         except FileNotFoundError:
             files.make_directory(self._directory)
+            files.sync_directory(str(Path(self._directory).parent))
             names = []
         recoveries = []
         unreadable = {}

@@ -215,6 +215,16 @@ async def test_a_kill_before_any_change_loses_nothing_acknowledged(
     )
 
 
+async def test_the_directory_of_all_logs_outlives_a_loss_of_power_as_well() -> None:
+    harness = Harness(MemoryFiles(), "log/made", PartitionOptions(durability=Durability.PERSISTED))
+    base = append(harness.open(), b"promised")
+    await harness.log.wait_visible(base + 1)
+    await harness.stop()
+    files_of(harness).crash(power=True)
+    assert [payload for _, payload in await readable(harness.open(), 1)] == [b"promised"]
+    await harness.store.close()
+
+
 @pytest.mark.parametrize("burst", [1, 4])
 @pytest.mark.parametrize("preallocate", [False, True], ids=["", "preallocated"])
 @pytest.mark.parametrize("durability", [REPLICATED, PERSISTED])
