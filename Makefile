@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?= ./data
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check format bench docs-settings docs-protocol clean
+.PHONY: help run test soak check format bench docs-settings docs-protocol sync-client clean
 
 help: ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -26,8 +26,8 @@ run: .venv/server.stamp ## Start a server on 127.0.0.1:8090 with its data in ./d
 	@echo
 	@exec $(BIN)/windsprite-server run --data-dir $(DATA) --tcp-address 127.0.0.1:8090
 
-test: .venv/dev.stamp ## Run the whole test suite
-	$(BIN)/pytest
+test: .venv/dev.stamp ## Run the whole test suite, on all cores
+	$(BIN)/pytest -n logical
 
 soak: .venv/dev.stamp ## Run the long form of the tests, which says how far it is
 	$(BIN)/pytest -m soak --capture=no --timeout=3600
@@ -51,6 +51,9 @@ docs-settings: .venv/dev.stamp ## Write docs/settings.md and config/windsprite.t
 
 docs-protocol: .venv/dev.stamp ## Write docs/protocol.md anew
 	$(BIN)/python docs/protocol_page.py
+
+sync-client: .venv/dev.stamp ## Write the methods of windsprite.sync anew
+	$(BIN)/python docs/sync_modules.py
 
 clean: ## Remove the environment and all caches; data stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from windsprite import sync as sync
     from windsprite.public import *  # noqa: F403 - its __all__ says which names
 else:
     # What only looks at the package, as `windsprite --help` does, does not wait for all of it:
@@ -25,6 +26,8 @@ else:
             globals()["__all__"] = public.__all__
 
     def __getattr__(name: str) -> object:
+        if name == "sync":
+            return import_module("windsprite.sync")
         _load()
         try:
             return globals()[name]

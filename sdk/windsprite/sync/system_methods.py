@@ -1,0 +1,70 @@
+"""The methods of `SystemCommands`, blocking; written by docs/sync_modules.py."""
+
+from __future__ import annotations
+
+from windsprite.client import Client as Target
+from windsprite.commands.system import OptionScopeName, SnapshotCompressionName, SnapshotSection
+from windsprite.sync.base import Blocking
+from windsprite_protocol.model.cluster import ClusterMetadata
+from windsprite_protocol.model.system import ClientDetails, ClientInfo, OptionSpec, Stats
+
+
+class SystemCommands(Blocking[Target]):
+    """The server itself, the cluster, and who is connected."""
+
+    def ping(self, *, timeout: float | None = None) -> None:
+        """See that the server answers; works without a login."""
+        self._thread.run(self._target.ping(timeout=timeout))
+
+    def get_cluster_metadata(self) -> ClusterMetadata:
+        """Who is in the cluster and who leads it.
+
+        `cluster_id` and `leader_epoch` are None and nodes have no `identity` if the server is not
+        a Windsprite server.
+        """
+        return self._thread.run(self._target.get_cluster_metadata())
+
+    def me(self) -> ClientDetails:
+        """How the server sees this connection."""
+        return self._thread.run(self._target.me())
+
+    def stats(self) -> Stats:
+        """The figures of the server."""
+        return self._thread.run(self._target.stats())
+
+    def describe_options(self, scope: OptionScopeName = "topic") -> tuple[OptionSpec, ...]:
+        """The options that topics, streams or users may be given when they are created."""
+        return self._thread.run(self._target.describe_options(scope))
+
+    def snapshot(
+        self,
+        *sections: SnapshotSection,
+        compression: SnapshotCompressionName = "deflated",
+        timeout: float | None = None,
+    ) -> bytes:
+        """A ZIP archive that describes the state of the server, for whoever helps with it.
+
+            Path("snapshot.zip").write_bytes(client.snapshot())
+
+        Args:
+            sections: What it is to hold, a file for each; without any: all but `test`. What the
+                server cannot collect is left out.
+            compression: How the files are compressed; few programs read `zstd` and `xz` in a ZIP
+                archive.
+            timeout: Seconds that it may take; None: the client's `request_timeout`.
+
+        Raises:
+            PermissionDenied: The user may not look at the server.
+            ServerError: Somebody else has a snapshot made at the moment, or it is too large.
+        """
+        return self._thread.run(
+            self._target.snapshot(*sections, compression=compression, timeout=timeout)
+        )
+
+    def get_clients(self) -> tuple[ClientInfo, ...]:
+        """All connections of the node."""
+        return self._thread.run(self._target.get_clients())
+
+    def get_client(self, client_id: int) -> ClientDetails | None:
+        """One connection by its number; None if there is none with this number."""
+        return self._thread.run(self._target.get_client(client_id))

@@ -1,0 +1,167 @@
+"""The methods of `TopicCommands`, blocking; written by docs/sync_modules.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from windsprite.client import Client as Target
+from windsprite.commands.topics import CompressionName
+from windsprite.sync.base import Blocking
+from windsprite.topic_options import Durability, Duration, Size
+from windsprite_protocol.model.identifiers import Identifier
+from windsprite_protocol.model.topics import Topic, TopicDetails
+from windsprite_protocol.model.typed_values import PythonValue
+
+
+class TopicCommands(Blocking[Target]):
+    """Topics, their partitions and segments."""
+
+    def create_topic(
+        self,
+        stream: Identifier,
+        name: str,
+        partitions: int = 1,
+        *,
+        compression: CompressionName | None = None,
+        message_expiry: Duration | None = None,
+        max_topic_size: Size | None = None,
+        segment_size: Size | None = None,
+        durability: Durability | None = None,
+        consumer_offset_durability: Durability | None = None,
+        messages_required_to_save: int | None = None,
+        size_of_messages_required_to_save: Size | None = None,
+        preallocate_segments: bool | None = None,
+        options: Mapping[str, PythonValue] | None = None,
+    ) -> TopicDetails:
+        """Create a topic. What is None is left to the server.
+
+        Args:
+            stream: Where.
+            name: 1 to 255 bytes of UTF-8.
+            partitions: 0 to 1000.
+            compression: A note for clients; the server compresses nothing.
+            message_expiry: How long messages are kept: a `timedelta`, a text such as `"7 days"`,
+                or `"never_expire"`.
+            max_topic_size: Where the oldest messages are removed: bytes, a text such as
+                `"10 GiB"`, or `"unlimited"`.
+            segment_size: 1 MiB to 1 GiB, a multiple of 512.
+            durability: When a send is acknowledged: `replicated` or `persisted`.
+            consumer_offset_durability: The same for stored offsets.
+            messages_required_to_save: Messages after which they are written to disk.
+            size_of_messages_required_to_save: Bytes after which they are written to disk.
+            preallocate_segments: Reserve the disk space of segments in advance.
+            options: Further options that the server may know.
+
+        Raises:
+            NotFound: There is no such stream.
+            AlreadyExists: There is a topic with this name.
+            InvalidRequest: An option or the number of partitions is out of bounds.
+        """
+        return self._thread.run(
+            self._target.create_topic(
+                stream,
+                name,
+                partitions,
+                compression=compression,
+                message_expiry=message_expiry,
+                max_topic_size=max_topic_size,
+                segment_size=segment_size,
+                durability=durability,
+                consumer_offset_durability=consumer_offset_durability,
+                messages_required_to_save=messages_required_to_save,
+                size_of_messages_required_to_save=size_of_messages_required_to_save,
+                preallocate_segments=preallocate_segments,
+                options=options,
+            )
+        )
+
+    def get_topic(self, stream: Identifier, topic: Identifier) -> TopicDetails | None:
+        """A topic and its partitions; None if there is no such topic or stream."""
+        return self._thread.run(self._target.get_topic(stream, topic))
+
+    def get_topics(self, stream: Identifier) -> tuple[Topic, ...]:
+        """All topics of a stream, by ascending id; none if there is no such stream."""
+        return self._thread.run(self._target.get_topics(stream))
+
+    def update_topic(
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        name: str,
+        *,
+        compression: CompressionName | None = None,
+        message_expiry: Duration | None = None,
+        max_topic_size: Size | None = None,
+        options: Mapping[str, PythonValue] | None = None,
+    ) -> None:
+        """Rename a topic and change some of its options. What is None stays as it is.
+
+        Args:
+            stream: Where.
+            topic: Which.
+            name: The new name, or the old one.
+            compression: As in `create_topic`.
+            message_expiry: As in `create_topic`.
+            max_topic_size: As in `create_topic`.
+            options: Further options that the server may know.
+
+        Raises:
+            NotFound: There is no such stream or topic.
+            AlreadyExists: Another topic has this name.
+            InvalidRequest: An option is out of bounds or cannot be changed.
+        """
+        self._thread.run(
+            self._target.update_topic(
+                stream,
+                topic,
+                name,
+                compression=compression,
+                message_expiry=message_expiry,
+                max_topic_size=max_topic_size,
+                options=options,
+            )
+        )
+
+    def purge_topic(self, stream: Identifier, topic: Identifier) -> None:
+        """Delete all messages and stored offsets of a topic.
+
+        Raises:
+            NotFound: There is no such stream or topic.
+        """
+        self._thread.run(self._target.purge_topic(stream, topic))
+
+    def delete_topic(self, stream: Identifier, topic: Identifier) -> None:
+        """Delete a topic with all it holds.
+
+        Raises:
+            NotFound: There is no such stream or topic.
+        """
+        self._thread.run(self._target.delete_topic(stream, topic))
+
+    def create_partitions(self, stream: Identifier, topic: Identifier, count: int) -> None:
+        """Add 1 to 1000 partitions to a topic; keys go to other partitions from then on.
+
+        Raises:
+            NotFound: There is no such stream or topic.
+            InvalidRequest: The count is out of bounds.
+        """
+        self._thread.run(self._target.create_partitions(stream, topic, count))
+
+    def delete_partitions(self, stream: Identifier, topic: Identifier, count: int) -> None:
+        """Remove the partitions with the highest ids, and their messages, from a topic.
+
+        Raises:
+            NotFound: There is no such stream or topic.
+            InvalidRequest: The count is out of bounds.
+        """
+        self._thread.run(self._target.delete_partitions(stream, topic, count))
+
+    def delete_segments(
+        self, stream: Identifier, topic: Identifier, partition: int, count: int
+    ) -> None:
+        """Remove the oldest sealed segments, and their messages, from a partition.
+
+        Raises:
+            NotFound: There is no such stream, topic or partition.
+        """
+        self._thread.run(self._target.delete_segments(stream, topic, partition, count))
