@@ -154,76 +154,102 @@ async def test_cuts(proxy: Proxy, direction: str, after: int, stored: int, *, re
         ]
 
 
-@pytest.mark.parametrize("retry", ["safe", "at-least-once"])
-async def test_a_server_that_is_killed_again_and_again(tmp_path: Path, retry: Any) -> None:
+SENDERS, PARTITIONS = 6, 3
+
+
+class Run:
+    """Senders that send until they are told to stop, each to one partition of a topic.
+
+    Attributes:
+        sent: What they have sent, and what becomes of it.
+    """
+
+    def __init__(self, client: Client, retry: Any) -> None:
+        self._client = client
+        self._retry = retry
+        self._is_over = False
+        self.sent: dict[bytes, windsprite.Delivery] = {}
+
+    async def send(self) -> None:
+        options: dict[str, Any] = {
+            "create": NewTopic(partitions=PARTITIONS),
+            "batch_messages": 20,
+            "linger": 0.001,
+            "retry": self._retry,
+            "buffer_bytes": 100_000,
+        }
+        async with self._client.producer("orders", self._retry, **options) as producer:
+            await asyncio.gather(*(self._send(producer, sender) for sender in range(SENDERS)))
+
+    async def _send(self, producer: windsprite.Producer, sender: int) -> None:
+        number = 0
+        while not self._is_over:
+            payload = b"%d %d" % (sender, number)
+            self.sent[payload] = await producer.send(payload, partition=sender % PARTITIONS)
+            number += 1
+            await asyncio.sleep(0)
+
+    def stop(self) -> None:
+        self._is_over = True
+
+    async def check(self) -> None:
+        results = await asyncio.gather(*self.sent.values(), return_exceptions=True)
+        placed = {
+            result: payload
+            for payload, result in zip(self.sent, results, strict=True)
+            if isinstance(result, Delivered)
+        }
+        errors = {type(result) for result in results if isinstance(result, BaseException)}
+        found: dict[Delivered, bytes] = {}
+        for partition in range(PARTITIONS):
+            for message in await self._client.poll(
+                "orders", self._retry, partition=partition, start=From.first(), count=1_000_000
+            ):
+                found[Delivered(partition, message.offset)] = message.payload
+        assert {place: found.get(place) for place in placed} == placed
+        times = Counter(found.values())
+        if self._retry == "safe":
+            assert set(times.values()) == {1}
+            assert errors <= {windsprite.OutcomeUnknown}
+        else:
+            assert errors == set()
+            assert set(times) == set(self.sent)
+        self._check_order(found)
+
+    @staticmethod
+    def _check_order(found: dict[Delivered, bytes]) -> None:
+        """What was not there before comes in the order in which it was sent."""
+        last = dict.fromkeys(range(SENDERS), -1)
+        seen: set[bytes] = set()
+        for place in sorted(found):
+            if found[place] not in seen:
+                seen.add(found[place])
+                sender, number = map(int, found[place].split())
+                assert number > last[sender]
+                last[sender] = number
+
+
+async def test_a_server_that_is_killed_again_and_again(tmp_path: Path) -> None:
     server = RestartableServer(tmp_path)
+    options = "reestablish_after=0s&reconnection_max_interval=50ms"
+    address = f"iggy://iggy:iggy@{server.address}?{options}"
     try:
-        address = (
-            f"iggy://iggy:iggy@{server.address}?reestablish_after=0s&reconnection_max_interval=50ms"
-        )
         async with windsprite.connect(address) as client:
-            await produce_through_kills(client, server, retry)
+            runs = [Run(client, "safe"), Run(client, "at-least-once")]
+            sending = [asyncio.create_task(run.send()) for run in runs]
+            for _ in range(2):
+                before = [len(run.sent) for run in runs]
+                async with asyncio.timeout(60):
+                    while any(
+                        len(run.sent) < already + 1000
+                        for run, already in zip(runs, before, strict=True)
+                    ):
+                        await asyncio.sleep(0.001)
+                await asyncio.to_thread(server.restart)
+            for run in runs:
+                run.stop()
+            await asyncio.gather(*sending)
+            for run in runs:
+                await run.check()
     finally:
         server.end()
-
-
-async def produce_through_kills(client: Client, server: RestartableServer, retry: Any) -> None:
-    partitions, senders = 3, 6
-    sent: dict[bytes, windsprite.Delivery] = {}
-    is_over = asyncio.Event()
-    options: dict[str, Any] = {
-        "create": NewTopic(partitions=partitions),
-        "batch_messages": 20,
-        "linger": 0.001,
-        "retry": retry,
-        "buffer_bytes": 100_000,
-    }
-    async with client.producer(*WHERE, **options) as producer:
-
-        async def send(sender: int) -> None:
-            number = 0
-            while not is_over.is_set():
-                payload = b"%d %d" % (sender, number)
-                sent[payload] = await producer.send(payload, partition=sender % partitions)
-                number += 1
-                await asyncio.sleep(0)
-
-        sending = [asyncio.create_task(send(sender)) for sender in range(senders)]
-        for _ in range(3):
-            before = len(sent)
-            async with asyncio.timeout(60):
-                while len(sent) < before + 1000:
-                    await asyncio.sleep(0.001)
-            await asyncio.to_thread(server.restart)
-        is_over.set()
-        await asyncio.gather(*sending)
-    results = dict(
-        zip(sent, await asyncio.gather(*sent.values(), return_exceptions=True), strict=True)
-    )
-    placed = {payload: place for payload, place in results.items() if isinstance(place, Delivered)}
-    errors = [result for result in results.values() if isinstance(result, BaseException)]
-    found: dict[Delivered, bytes] = {}
-    for partition in range(partitions):
-        for message in await client.poll(
-            *WHERE, partition=partition, start=From.first(), count=1_000_000
-        ):
-            found[Delivered(partition, message.offset)] = message.payload
-    assert {payload: found[place] for payload, place in placed.items()} == {
-        payload: payload for payload in placed
-    }
-    times = Counter(found.values())
-    if retry == "safe":
-        assert set(times.values()) == {1}
-        assert {type(error) for error in errors} <= {windsprite.OutcomeUnknown}
-    else:
-        assert errors == []
-        assert set(times) == set(sent)
-    last = dict.fromkeys(range(senders), -1)
-    seen: set[bytes] = set()
-    for place in sorted(found):
-        payload = found[place]
-        sender, number = map(int, payload.split())
-        if payload not in seen:
-            assert number > last[sender]
-            last[sender] = number
-        seen.add(payload)

@@ -171,3 +171,28 @@ async def errors(client: windsprite.Client) -> None:
     except windsprite.WindspriteError as error:
         assert_type(error.sentence, str)
         assert_type(error.hint, str)
+
+
+async def producing(client: windsprite.Client) -> None:
+    def failed(batch: windsprite.FailedBatch) -> None:
+        assert_type(batch.messages, tuple[windsprite.Message, ...])
+
+    async with client.producer(
+        "orders",
+        "events",
+        create=windsprite.NewTopic(partitions=3, message_expiry=timedelta(days=7)),
+        partitioner=lambda message, key, partitions: len(message.payload) % partitions,
+        headers={"source": "shop"},
+        when_full=0.5,
+        retry="at-least-once",
+        encryption=windsprite.Encryptor(bytes(32)),
+        on_error=failed,
+    ) as producer:
+        assert_type(producer, windsprite.Producer)
+        delivery: windsprite.Delivery = await producer.send("text", key=b"k")
+        assert_type(await delivery, windsprite.Delivered)
+        assert_type(await producer.send_and_wait(b"bytes", partition=1), windsprite.Delivered)
+        many = await producer.send_many(f"{number}" for number in range(3))
+        assert_type(many, list[windsprite.Delivery])
+        await producer.send_many([b"one", "two", windsprite.Message(b"three")])
+        await producer.flush()

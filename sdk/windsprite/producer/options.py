@@ -117,6 +117,7 @@ class ProducerOptions:
             "max_in_flight has to be at least 1": self.max_in_flight < 1,
             "retry is safe or at-least-once": self.retry not in (None, *RETRY_MODES),
             "delivery_timeout is a number of seconds": not 0 < self.delivery_timeout < math.inf,
+            "linger has to be less than delivery_timeout": self.linger >= self.delivery_timeout,
             "refresh_interval is a number of seconds": not 0 < self.refresh_interval < math.inf,
         }
         for sentence, is_so in problems.items():

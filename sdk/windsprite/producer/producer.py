@@ -559,6 +559,8 @@ class Producer:
                 partitions = await count_partitions(self._admin, self.stream, self.topic)
             except WindspriteError as error:
                 logger.info("cannot count the partitions of %r: %s", self.topic, error)
+            except Exception:
+                logger.exception("a look at the partitions of %r failed unexpectedly", self.topic)
             else:
                 if partitions is not None:
                     self._router.partitions = partitions

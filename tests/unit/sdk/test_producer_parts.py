@@ -335,6 +335,7 @@ def test_failed_messages_can_be_sent_again_as_they_were() -> None:
         {"retry": "exactly-once"},
         {"delivery_timeout": 0},
         {"delivery_timeout": float("inf")},
+        {"linger": 5, "delivery_timeout": 5},
         {"refresh_interval": 0},
     ],
     ids=str,
