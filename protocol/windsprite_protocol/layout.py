@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import construct as c
@@ -59,10 +60,11 @@ class Text(Layout[str]):
     def __init__(self, length: Number, *, empty: bool = True) -> None:
         super().__init__()
         self.length = length
+        self._head = struct.Struct(length.fmtstr)
         self.sizes = range(0 if empty else 1, 256**length.length)
 
-    def _parse(self, stream: StreamType, context: Context, path: PathType) -> str:
-        size = self.length._parsereport(stream, context, path)
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> str:  # noqa: ARG002
+        (size,) = self._head.unpack(c.stream_read(stream, self._head.size, path))
         self._check(size, path)
         data = c.stream_read(stream, size, path)
         try:
@@ -70,13 +72,13 @@ class Text(Layout[str]):
         except UnicodeDecodeError:
             raise c.StringError("text is not UTF-8", path=path) from None
 
-    def _write(self, obj: str, stream: StreamType, context: Context, path: PathType) -> None:
+    def _write(self, obj: str, stream: StreamType, context: Context, path: PathType) -> None:  # noqa: ARG002
         try:
             data = obj.encode()
         except UnicodeEncodeError:
             raise c.StringError("text cannot be UTF-8", path=path) from None
         self._check(len(data), path)
-        self.length._build(len(data), stream, context, path)
+        data = self._head.pack(len(data)) + data
         c.stream_write(stream, data, len(data), path)
 
     def _check(self, size: int, path: PathType) -> None:
@@ -98,27 +100,30 @@ class Enumerated(Layout[E]):
         self.number = number
         self.members = members
 
-    def _parse(self, stream: StreamType, context: Context, path: PathType) -> E:
-        value = self.number._parsereport(stream, context, path)
+    def member(self, value: int, path: PathType) -> E:
+        """The member with a value.
+
+        Raises:
+            MappingError: There is none.
+        """
         try:
             return self.members(value)
         except ValueError:
-            message = f"{value} is no {self.members.__name__}"
+            message = f"{value!r} is no {self.members.__name__}"
             raise c.MappingError(message, path=path) from None
 
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> E:
+        return self.member(self.number._parsereport(stream, context, path), path)
+
     def _write(self, obj: E, stream: StreamType, context: Context, path: PathType) -> None:
-        try:
-            member = self.members(obj)
-        except ValueError:
-            message = f"{obj!r} is no {self.members.__name__}"
-            raise c.MappingError(message, path=path) from None
-        self.number._build(member.value, stream, context, path)
+        self.number._build(self.member(obj, path).value, stream, context, path)
 
 
 class Record(Layout[T]):
     """The fields of a dataclass, one after the other.
 
-    A record of plain numbers goes through its struct twin, which makes long lists of them cheap.
+    Numbers that stand side by side are read and written by one `struct`, which makes long lists of
+    records cheap.
 
     Args:
         cls: What is made of the fields, by their names.
@@ -130,37 +135,160 @@ class Record(Layout[T]):
         self.cls = cls
         self.subcons = fields
         self.names = tuple(str(field.name) for field in fields)
-        plain = bool(fields) and all(isinstance(f.subcon, c.FormatField) for f in fields)
-        self.twin = struct_twin(self) if plain else None
+        self._parts = tuple(_grouped(fields))
+        self._is_in_order = getattr(cls, "__match_args__", ()) == self.names
+
+        self._numbers = _plain(self._parts)
+
+    def read_many(
+        self, count: int, stream: StreamType, context: Context, path: PathType
+    ) -> list[T]:
+        """Reads so many records; all of them at once if they are nothing but numbers.
+
+        Raises:
+            ConstructError: As for each of them. Every record takes at least one byte: a count that
+                lies ends at the first one missing.
+        """
+        if self._numbers is None:
+            return [self._parsereport(stream, context, path) for _ in range(count)]
+        twin = self._numbers.twin
+        data = c.stream_read(stream, count * twin.size, path)
+        return [self._make(values) for values in twin.iter_unpack(data)]
+
+    def write_many(
+        self, records: Sequence[T], stream: StreamType, context: Context, path: PathType
+    ) -> None:
+        """Writes records; all of them at once if they are nothing but numbers.
+
+        Raises:
+            ConstructError: As for each of them.
+        """
+        if self._numbers is None or set(map(type, records)) != {self.cls}:
+            for record in records:
+                self._build(record, stream, context, path)
+            return
+        pack = self._numbers.pack
+        data = b"".join([pack(record, path) for record in records])
+        c.stream_write(stream, data, len(data), path)
+
+    def _make(self, values: Sequence[Any]) -> T:
+        if self._is_in_order:
+            return self.cls(*values)
+        return self.cls(**dict(zip(self.names, values, strict=True)))
 
     def _parse(self, stream: StreamType, context: Context, path: PathType) -> T:
-        if self.twin is not None:
-            data = c.stream_read(stream, self.twin.size, path)
-            return self.cls(**dict(zip(self.names, self.twin.unpack(data), strict=True)))
-        return self.cls(
-            **{
-                name: field._parsereport(stream, context, path)
-                for name, field in zip(self.names, self.subcons, strict=True)
-            }
-        )
+        values: list[Any] = []
+        for part in self._parts:
+            if isinstance(part, _Numbers):
+                values += part.read(stream, path)
+            else:
+                values.append(part._parsereport(stream, context, path))
+        return self._make(values)
 
     def _write(self, obj: T, stream: StreamType, context: Context, path: PathType) -> None:
         if not isinstance(obj, self.cls):
             message = f"{type(obj).__name__} where {self.cls.__name__} belongs"
             raise c.AdaptationError(message, path=path)
-        values = [getattr(obj, name) for name in self.names]
-        if self.twin is not None:
-            try:
-                data = self.twin.pack(*values)
-            except struct.error as error:
-                raise c.FormatFieldError(str(error), path=path) from None
-            c.stream_write(stream, data, len(data), path)
-            return
-        for value, field in zip(values, self.subcons, strict=True):
-            field._build(value, stream, context, path)
+        for part in self._parts:
+            if isinstance(part, _Numbers):
+                data = part.pack(obj, path)
+                c.stream_write(stream, data, len(data), path)
+            else:
+                part._build(getattr(obj, str(part.name)), stream, context, path)
 
     def _sizeof(self, context: Context, path: PathType) -> int:
         return sum(field._sizeof(context, path) for field in self.subcons)
+
+
+class _Numbers:
+    """Fields of a record that are numbers or members of enumerations and stand side by side.
+
+    Args:
+        fields: The layouts of numbers, with their names; at least one.
+
+    Attributes:
+        twin: Reads and writes all of them.
+        are_plain: Whether none is a member of an enumeration.
+    """
+
+    def __init__(self, fields: Sequence[c.Renamed[Any, Any]]) -> None:
+        self._names = tuple(str(field.name) for field in fields)
+        self._formats = tuple("<" + _format(_on_the_wire(field)) for field in fields)
+        self._enumerated = tuple(
+            (index, field.subcon)
+            for index, field in enumerate(fields)
+            if isinstance(field.subcon, Enumerated)
+        )
+        self._get = _getter(self._names)
+        self.twin = struct.Struct("<" + "".join(form[1:] for form in self._formats))
+        self.are_plain = not self._enumerated
+
+    def read(self, stream: StreamType, path: PathType) -> Sequence[Any]:
+        """The values that follow in a stream.
+
+        Raises:
+            ConstructError: It ends too early, or a number is no member.
+        """
+        values = self.twin.unpack(c.stream_read(stream, self.twin.size, path))
+        if self.are_plain:
+            return values
+        named = list(values)
+        for index, layout in self._enumerated:
+            named[index] = layout.member(values[index], f"{path} -> {self._names[index]}")
+        return named
+
+    def pack(self, record: object, path: PathType) -> bytes:
+        """The bytes of the values that a record has.
+
+        Raises:
+            ConstructError: A value has no place in its field.
+        """
+        values = self._get(record)
+        for index, layout in self._enumerated:
+            layout.member(values[index], f"{path} -> {self._names[index]}")
+        try:
+            return self.twin.pack(*values)
+        except struct.error:
+            for name, form, value in zip(self._names, self._formats, values, strict=True):
+                try:
+                    struct.pack(form, value)
+                except struct.error as error:
+                    raise c.FormatFieldError(str(error), path=f"{path} -> {name}") from None
+            raise
+
+
+def _grouped(fields: Iterable[c.Renamed[Any, Any]]) -> Iterator[_Numbers | c.Renamed[Any, Any]]:
+    """Fields in their order, numbers that stand side by side as one."""
+    run: list[c.Renamed[Any, Any]] = []
+    for field in fields:
+        if isinstance(_on_the_wire(field), c.FormatField):
+            run.append(field)
+            continue
+        if run:
+            yield _Numbers(run)
+            run = []
+        yield field
+    if run:
+        yield _Numbers(run)
+
+
+def _plain(parts: Sequence[_Numbers | c.Renamed[Any, Any]]) -> _Numbers | None:
+    """All parts of a record, if they are numbers that need no more than their `struct`."""
+    part = parts[0] if len(parts) == 1 else None
+    return part if isinstance(part, _Numbers) and part.are_plain else None
+
+
+def _on_the_wire(field: c.Renamed[Any, Any]) -> c.Construct[Any, Any]:
+    """The number that a field is on the wire; the field's own layout if it is none."""
+    layout = field.subcon
+    # What is derived from an enumeration has its own way to read and write.
+    return layout.number if type(layout) is Enumerated else layout
+
+
+def _getter(names: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
+    """Gets the attributes of these names."""
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda record: (get(record),)
 
 
 class Counted(Layout[tuple[T, ...]]):
@@ -303,19 +431,30 @@ def _parse_many(
     context: Context,
     path: PathType,
 ) -> tuple[T, ...]:
+    layout = _unnamed(element)
+    if isinstance(layout, Record):
+        return tuple(layout.read_many(count, stream, context, path))
     # Every element takes at least one byte: a count that lies ends at the first one missing.
     return tuple([element._parsereport(stream, context, path) for _ in range(count)])
 
 
 def _build_many(
     element: c.Construct[T, T],
-    values: Iterable[T],
+    values: Sequence[T],
     stream: StreamType,
     context: Context,
     path: PathType,
 ) -> None:
+    layout = _unnamed(element)
+    if isinstance(layout, Record):
+        layout.write_many(values, stream, context, path)
+        return
     for value in values:
         element._build(value, stream, context, path)
+
+
+def _unnamed(element: c.Construct[Any, Any]) -> c.Construct[Any, Any]:
+    return element.subcon if isinstance(element, c.Renamed) else element
 
 
 def explain(error: Exception) -> str:

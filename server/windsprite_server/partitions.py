@@ -111,9 +111,11 @@ class Partitions:
         """The same as `find`, for those who have no use for a place otherwise."""
         return self._logs.get((stream_id, topic_id, partition_id, incarnation))
 
-    def partition(self, place: PartitionPlace) -> PartitionFigures:
+    def partition(
+        self, stream_id: int, topic_id: int, partition_id: int, incarnation: int
+    ) -> PartitionFigures:
         """What a partition holds."""
-        return self._logs.get(_numbers(place)) or _NOT_OPENED
+        return self._logs.get((stream_id, topic_id, partition_id, incarnation)) or _NOT_OPENED
 
     def topic(self, stream_id: int, topic_id: int) -> Totals:
         """What the partitions of a topic hold; read it before others have their turn."""

@@ -120,9 +120,13 @@ class Topic:
     derived_options: Options = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Partition:
-    """A partition; `current_offset` is that of the newest message, 0 while there is none."""
+    """A partition; `current_offset` is that of the newest message, 0 while there is none.
+
+    A thousand may be made for one reply; not frozen, though nobody changes one, since that is
+    slower to make.
+    """
 
     id: int
     created_at: int

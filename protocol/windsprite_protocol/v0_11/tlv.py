@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 from windsprite_protocol.errors import DecodeError, EncodeError, ErrorCode
@@ -23,6 +24,7 @@ from windsprite_protocol.model.typed_values import (
 
 MAX_OPTIONS: Final = 1024
 MAX_OPTIONS_BYTES: Final = 100_000
+_OPTIONS_REMEMBERED: Final = 1024
 
 _HEAD: Final = struct.Struct("<BL")
 _LAST_KIND: Final = max(ValueKind)
@@ -36,13 +38,15 @@ def encode_fields(fields: Iterable[TypedValue]) -> bytes:
     """
     parts: list[bytes] = []
     for field in fields:
-        if not 1 <= field.kind <= 255:
-            message = f"the kind of a field is 1 to 255, not {field.kind}"
+        kind, data = field.kind, field.data
+        size = len(data)
+        if not 1 <= kind <= 255:
+            message = f"the kind of a field is 1 to 255, not {kind}"
             raise EncodeError(message, ErrorCode.INVALID_HEADER_KIND)
-        if not 1 <= len(field.data) <= MAX_VALUE_BYTES:
-            message = f"a field takes 1 to {MAX_VALUE_BYTES} bytes, not {len(field.data)}"
+        if not 1 <= size <= MAX_VALUE_BYTES:
+            message = f"a field takes 1 to {MAX_VALUE_BYTES} bytes, not {size}"
             raise EncodeError(message, ErrorCode.INVALID_HEADER_VALUE)
-        parts += (_HEAD.pack(field.kind, len(field.data)), field.data)
+        parts += (_HEAD.pack(kind, size), data)
     return b"".join(parts)
 
 
@@ -89,21 +93,27 @@ def encode_options(options: Options) -> bytes:
         EncodeError: More than 1024 options or 100000 bytes, a key twice, or a key or value that
             is not 1 to 255 bytes.
     """
-    keys = {option.key for option in options}
-    if len(keys) != len(options):
+    if len({option.key for option in options}) != len(options):
         raise EncodeError("an option is given twice", ErrorCode.INVALID_OPTION_VALUE)
-    fields: list[TypedValue] = []
+    parts = []
     for option in options:
-        try:
-            key = option.key.encode()
-        except UnicodeEncodeError:
-            raise EncodeError("an option key cannot be UTF-8") from None
-        fields += (TypedValue(ValueKind.STRING, key), option.value)
-    block = encode_fields(fields)
+        value = option.value
+        parts.append(_encode_option(option.key, value.kind, value.data))
+    block = b"".join(parts)
     if len(options) > MAX_OPTIONS or len(block) > MAX_OPTIONS_BYTES:
         message = f"{len(options)} options of {len(block)} bytes are too many"
         raise EncodeError(message, ErrorCode.OPTIONS_BLOCK_TOO_LARGE)
     return block
+
+
+@lru_cache(_OPTIONS_REMEMBERED)
+def _encode_option(key: str, kind: int, data: bytes) -> bytes:
+    """The bytes of one option. Most topics have the same ones, and each is in many replies."""
+    try:
+        name = key.encode()
+    except UnicodeEncodeError:
+        raise EncodeError("an option key cannot be UTF-8") from None
+    return encode_fields((TypedValue(ValueKind.STRING, name), TypedValue(kind, data)))
 
 
 def decode_options(data: Buffer) -> Options:

@@ -142,7 +142,7 @@ class PartitionLog:
     @property
     def current_offset(self) -> int:
         """Offset of the newest visible message (H in spec 04); 0 while there is none."""
-        return max(0, self.visible_end - 1)
+        return self.visible_end - 1 if self.visible_end else 0
 
     @property
     def messages_count(self) -> int:

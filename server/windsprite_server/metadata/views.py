@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from windsprite_protocol.model import groups, streams, tokens, topics, users
-from windsprite_server.metadata.commands import PartitionPlace
-from windsprite_server.metadata.queries import places_of_topic, topics_by_id
+from windsprite_server.metadata.queries import topics_by_id
 from windsprite_server.metadata.state import ConsumerGroup, Stream, Topic, User
 
 
@@ -45,8 +44,10 @@ class PartitionFigures(Held, Protocol):
 class Figures(Protocol):
     """Knows how much everything holds."""
 
-    def partition(self, place: PartitionPlace) -> PartitionFigures:
-        """What a partition holds."""
+    def partition(
+        self, stream_id: int, topic_id: int, partition_id: int, incarnation: int
+    ) -> PartitionFigures:
+        """What a partition holds; a topic may have very many, so no place is made for each."""
         ...
 
     def topic(self, stream_id: int, topic_id: int) -> Held:
@@ -70,7 +71,7 @@ _NOTHING: Final = _Nothing()
 
 
 class _NoFigures:
-    def partition(self, _: PartitionPlace) -> PartitionFigures:
+    def partition(self, _: int, __: int, ___: int, ____: int) -> PartitionFigures:
         return _NOTHING
 
     def topic(self, _: int, __: int) -> Held:
@@ -126,16 +127,16 @@ def topic_summary(stream: Stream, topic: Topic, figures: Figures) -> topics.Topi
 def topic_details(stream: Stream, topic: Topic, figures: Figures) -> topics.TopicDetails:
     """A topic and its partitions, by ascending id."""
     partitions = []
-    for place, partition in zip(places_of_topic(stream, topic), topic.partitions, strict=True):
-        held = figures.partition(place)
+    for number, partition in enumerate(topic.partitions):
+        held = figures.partition(stream.id, topic.id, number, partition.incarnation)
         partitions.append(
             topics.Partition(
-                id=place.partition_id,
-                created_at=partition.created_at,
-                segments_count=held.segments_count,
-                current_offset=held.current_offset,
-                size_bytes=held.size_bytes,
-                messages_count=held.messages_count,
+                number,
+                partition.created_at,
+                held.segments_count,
+                held.current_offset,
+                held.size_bytes,
+                held.messages_count,
             )
         )
     return topics.TopicDetails(topic_summary(stream, topic, figures), tuple(partitions))

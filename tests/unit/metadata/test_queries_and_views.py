@@ -8,7 +8,6 @@ from support.metadata import Machine, topic_of
 from windsprite_protocol.model import groups, streams, topics, users
 from windsprite_protocol.model.tokens import TokenInfo
 from windsprite_server.metadata import commands as c
-from windsprite_server.metadata.commands import PartitionPlace
 from windsprite_server.metadata.queries import (
     find_group,
     find_partition,
@@ -44,8 +43,8 @@ class Held:
 class Numbered:
     """Figures that tell of what they are."""
 
-    def partition(self, place: PartitionPlace) -> Held:
-        number = place.stream_id * 100 + place.topic_id * 10 + place.partition_id
+    def partition(self, stream_id: int, topic_id: int, partition_id: int, _: int) -> Held:
+        number = stream_id * 100 + topic_id * 10 + partition_id
         return Held(1, number, number * 1000, number + 1)
 
     def topic(self, stream_id: int, topic_id: int) -> Held:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import construct as c
 
 from windsprite_protocol.errors import EncodeError, ErrorCode
-from windsprite_protocol.layout import U8, U32, Enumerated, Layout, Record
+from windsprite_protocol.layout import U8, U32, Enumerated, Layout, Record, struct_twin
 from windsprite_protocol.model.identifiers import (
     AckLevel,
     Balanced,
@@ -127,13 +127,16 @@ class OptionBlock(Layout[Options]):
 class ReportedOptions(Layout[Options]):
     """The options in a reply: a block behind its length in bytes (spec 03, 1.3)."""
 
-    _BLOCK = c.Prefixed(U32, c.GreedyBytes)
+    _LENGTH = struct_twin(U32)
 
-    def _parse(self, stream: StreamType, context: Context, path: PathType) -> Options:
-        return decode_reported_options(self._BLOCK._parsereport(stream, context, path))
+    def _parse(self, stream: StreamType, context: Context, path: PathType) -> Options:  # noqa: ARG002
+        (size,) = self._LENGTH.unpack(c.stream_read(stream, self._LENGTH.size, path))
+        return decode_reported_options(c.stream_read(stream, size, path)) if size else ()
 
-    def _write(self, obj: Options, stream: StreamType, context: Context, path: PathType) -> None:
-        self._BLOCK._build(encode_options(obj), stream, context, path)
+    def _write(self, obj: Options, stream: StreamType, context: Context, path: PathType) -> None:  # noqa: ARG002
+        block = encode_options(obj) if obj else b""
+        data = self._LENGTH.pack(len(block)) + block
+        c.stream_write(stream, data, len(data), path)
 
 
 IDENTIFIER: Final = IdentifierLayout()
