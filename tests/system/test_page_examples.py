@@ -1,48 +1,47 @@
-"""The Python examples of the pages, run as they stand on a real server."""
+"""The examples of the pages, run as they stand on real servers."""
 
 import asyncio
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import windsprite
-from support.server_process import server_process
+from support.examples import NOT_RUN, PYTHON, REMARKS, SHELL, Reader, is_not_run
+from support.pages import ROOT, blocks, name_of, pages
 
-ROOT = Path(__file__).resolve().parents[2]
+# What does not come from a script, has examples that are to run, or says why they are not.
+WITH_EXAMPLES = [
+    page
+    for page in pages()
+    if any(block.language in (PYTHON, SHELL) and not is_not_run(block) for block in blocks(page))
+]
 
 
 @pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    with server_process(tmp_path) as server:
-        yield server.wait_ready()["tcp"]
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    reader = Reader(tmp_path)
+    yield reader
+    reader.close()
 
 
-def run_example(page: str, address: str) -> None:
-    """Run the first complete program in a page, pointed at a server of the test."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    (program, *_) = [block for block in blocks if "asyncio.run(" in block]
-    assert "127.0.0.1:8090" in program
-    # In this process: the official client may abort an interpreter that ends soon after a request.
-    exec(compile(program.replace("127.0.0.1:8090", address), page, "exec"), {})
+def read(reader: Reader, page: str) -> list[str]:
+    return reader.read(list(blocks(ROOT / page)))
 
 
-def test_the_example_of_the_readme(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    run_example("README.md", address)
-    assert capsys.readouterr().out == "0 b'one'\n1 b'two'\n"
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name_of)
+def test_the_examples_of_a_page_run(page: Path, reader: Reader) -> None:
+    assert reader.read(list(blocks(page))) != []
 
 
-def test_the_example_of_users(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    run_example("docs/users.md", address)
-    assert "username='shop'" in capsys.readouterr().out
-    assert asyncio.run(count_messages(address)) == 1
+def test_the_examples_of_users(reader: Reader) -> None:
+    (output, *_) = read(reader, "docs/users.md")
+    assert "username='shop'" in output
 
 
-def test_the_example_of_groups(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    run_example("docs/groups.md", address)
-    assert capsys.readouterr().out == "b'one'\nb'two'\n"
+def test_the_example_with_an_official_client(reader: Reader) -> None:
+    read(reader, "docs/connecting.md")
+    assert asyncio.run(count_messages(reader.address)) == 1
 
 
 async def count_messages(address: str) -> int:
@@ -52,6 +51,22 @@ async def count_messages(address: str) -> int:
         return topic.topic.messages_count
 
 
-def test_the_example_with_an_official_client(address: str) -> None:
-    run_example("docs/connecting.md", address)
-    assert asyncio.run(count_messages(address)) == 1
+# --- What the pages are held to ------------------------------------------------------------------
+
+
+def test_every_example_can_be_told_apart() -> None:
+    """A block says its language; what is not run says why; and no remark is misspelt."""
+    wrong = [
+        f"{block.page}:{block.line}: {problem}"
+        for page in pages()
+        for block in blocks(page)
+        for problem in (
+            *(["no language"] if not block.language else []),
+            *(
+                f"unknown remark: {remark}"
+                for remark in block.remarks
+                if remark not in REMARKS and not remark.startswith(NOT_RUN)
+            ),
+        )
+    ]
+    assert wrong == []

@@ -7,23 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from support.pages import ROOT, blocks, name_of, pages
 from windsprite.cli import main
 from windsprite_server.cli import application as server_application
 
-ROOT = Path(__file__).resolve().parents[3]
-
-# In blocks of pages and docstrings; also behind a pipe.
-COMMAND = re.compile(
-    r"^ {4}(?:[^`\n]*\| )?(?:\.venv/bin/)?(windsprite(?:-server)? .+)$", re.MULTILINE
-)
+# In a block; also behind a pipe.
+COMMAND = re.compile(r"^(?:[^`\n]*\| )?(?:\.venv/bin/)?(windsprite(?:-server)? .+)$", re.MULTILINE)
+IN_DOCSTRING = re.compile(r"^ {4}(.+)$", re.MULTILINE)
 
 
 def told() -> Iterator[tuple[str, str]]:
     """Commands that stand in pages or in help, and where."""
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("sdk/*.md")]
-    for path in [*pages, *ROOT.glob("sdk/windsprite/cli/*.py")]:
-        for command in COMMAND.findall(path.read_text(encoding="utf-8")):
-            yield path.relative_to(ROOT).as_posix(), command
+    for page in pages():
+        for block in blocks(page):
+            if block.language == "sh":
+                yield from ((block.page, command) for command in COMMAND.findall(block.text))
+    for module in ROOT.glob("sdk/windsprite/cli/*.py"):
+        lines = "\n".join(IN_DOCSTRING.findall(module.read_text(encoding="utf-8")))
+        yield from ((name_of(module), command) for command in COMMAND.findall(lines))
 
 
 TOLD = list(dict.fromkeys(told()))
