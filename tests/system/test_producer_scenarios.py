@@ -314,6 +314,26 @@ async def test_a_server_that_does_not_come_back(retry: Any) -> None:
 
 
 @in_virtual_time
+async def test_what_is_in_doubt_stays_in_doubt() -> None:
+    failed: list[windsprite.FailedBatch] = []
+    async with setting(reconnection_retries=0) as here:
+        options: dict[str, Any] = {"retry": "at-least-once", "delivery_timeout": 20}
+        async with here.producer(partition=0, on_error=failed.append, **options) as producer:
+            here.script(Cut(executed=True), Refused(ErrorCode.UNAUTHORIZED))
+            await producer.send(b"stored, then refused")
+            await producer.flush()
+            here.script(Cut(executed=True))
+            delivery = await producer.send(b"stored, then nobody is there")
+            while len(here.cluster.stored) < 2:
+                await asyncio.sleep(0.001)
+            await here.node.stop()
+            with pytest.raises(windsprite.OutcomeUnknown):
+                await delivery
+            await here.node.start()
+    assert [type(batch.error) for batch in failed] == [windsprite.OutcomeUnknown] * 2
+
+
+@in_virtual_time
 async def test_what_a_client_gives_up_is_tried_again_while_it_is_safe() -> None:
     async with (
         setting(reconnection_retries=0) as here,

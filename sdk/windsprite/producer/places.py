@@ -24,10 +24,6 @@ class Admin(Protocol):
         """A topic, if there is one."""
         ...
 
-    async def get_stream(self, stream: Identifier) -> StreamDetails | None:
-        """A stream, if there is one."""
-        ...
-
     async def create_stream(self, name: str) -> StreamDetails:
         """Create a stream."""
         ...
@@ -70,12 +66,15 @@ async def find_or_create(
     except NotFound:
         if isinstance(topic, int):
             raise
-    if isinstance(stream, str) and await admin.get_stream(stream) is None:
-        await _unless_it_is_there(admin.create_stream(stream), f"the stream {stream!r}")
     options = {field.name: getattr(new_topic, field.name) for field in fields(new_topic)}
-    await _unless_it_is_there(
-        admin.create_topic(stream, topic, **options), f"the topic {topic!r} in {stream!r}"
-    )
+    what = f"the topic {topic!r} in {stream!r}"
+    try:
+        await _unless_it_is_there(admin.create_topic(stream, topic, **options), what)
+    except NotFound:
+        if isinstance(stream, int):
+            raise
+        await _unless_it_is_there(admin.create_stream(stream), f"the stream {stream!r}")
+        await _unless_it_is_there(admin.create_topic(stream, topic, **options), what)
     return await count_partitions(admin, stream, topic)
 
 
