@@ -84,7 +84,7 @@ class BatchSender:
                 # What one attempt left in doubt, no later one settles.
                 error = error if isinstance(error, OutcomeUnknown) else unavailable
             except OutcomeUnknown as unknown:
-                if self._safety is not Safety.AT_LEAST_ONCE:
+                if not self._may_repeat(unknown):
                     raise
                 error = unknown
             else:
@@ -95,6 +95,12 @@ class BatchSender:
                 break
             await self._environment.sleep(pause)
         raise error
+
+    def _may_repeat(self, unknown: OutcomeUnknown) -> bool:
+        """Whether a repeat is wanted, and was not just refused for good."""
+        if self._safety is not Safety.AT_LEAST_ONCE:
+            return False
+        return isinstance(unknown.__cause__, Unavailable | OutcomeUnknown | None)
 
 
 def _partitioning(target: Target) -> Partitioning:
