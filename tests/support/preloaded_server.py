@@ -6,6 +6,7 @@ A helper process imports the program once; each server is a fork of it that runs
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from support.traceable import allow_tracing
+
+_TESTS = Path(__file__).parents[1]
 
 
 class PreloadedServer:
@@ -34,14 +39,15 @@ class PreloadedServer:
         }
         self._environment = settings | dict(environment)
         self._pid: int | None = None
+        self._is_held = False
 
     def __enter__(self) -> "PreloadedServer":
         ours = ("WINDSPRITE_", "IGGY_")
         inherited = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
         with self._log_file.open("ab") as log:
             self._helper = subprocess.Popen(
-                [sys.executable, __file__, "run", "--ready-file", self._ready_file],
-                env=inherited | self._environment,
+                [sys.executable, "-m", __name__, "run", "--ready-file", self._ready_file],
+                env=inherited | self._environment | {"PYTHONPATH": str(_TESTS)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -53,27 +59,54 @@ class PreloadedServer:
             self.kill()
         self._helper.communicate()
 
-    def start(self) -> None:
-        """Begin to start a server."""
+    def start(self, *, is_held: bool = False) -> None:
+        """Begin to start a server; if it is held, it does nothing before `let_go`."""
         self._ready_file.unlink(missing_ok=True)
-        assert self._helper.stdin is not None
-        self._helper.stdin.write(b"\n")
-        self._helper.stdin.flush()
+        self._order(b"hold\n" if is_held else b"\n")
+        self._is_held = is_held
         self._pid = int(self._next_line())
 
+    def let_go(self) -> None:
+        """Let a server go that was held."""
+        self._is_held = False
+        self._order(b"go\n")
+
+    @property
+    def pid(self) -> int:
+        """The process of the server."""
+        assert self._pid is not None
+        return self._pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server has ended by itself."""
+        return self._pid is None or bool(select.select([self._helper.stdout], [], [], 0)[0])
+
     def wait_ready(self, seconds: float = 30) -> dict[str, Any]:
-        """What the ready file says, once it is there."""
+        """What the ready file says, once it is there.
+
+        Raises:
+            EOFError: The server ended before.
+        """
         deadline = time.monotonic() + seconds
         while not self._ready_file.exists():
             assert time.monotonic() < deadline, self.output
+            if self.is_over:
+                raise EOFError(self.output)
             time.sleep(0.001)
         ready: dict[str, Any] = json.loads(self._ready_file.read_text(encoding="utf-8"))
         return ready
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
         """End the server; returns its exit code, negative if a signal ended it."""
-        assert self._pid is not None
-        os.kill(self._pid, number)
+        if not self.is_over:
+            os.kill(self.pid, number)
+        if self._is_held:
+            self.let_go()
+        return self.wait_end()
+
+    def wait_end(self) -> int:
+        """The exit code of a server that ends by itself, or whose end was asked for."""
         self._pid = None
         return int(self._next_line())
 
@@ -88,6 +121,11 @@ class PreloadedServer:
         lines = self.output.splitlines(keepends=True)
         return [json.loads(line) for line in lines if line[0] == "{" and line.endswith("}\n")]
 
+    def _order(self, line: bytes) -> None:
+        assert self._helper.stdin is not None
+        self._helper.stdin.write(line)
+        self._helper.stdin.flush()
+
     def _next_line(self) -> bytes:
         assert self._helper.stdout is not None
         return self._helper.stdout.readline()
@@ -101,13 +139,23 @@ def _help() -> None:
 
     del app  # imported for the servers
     gc.freeze()
-    for _ in sys.stdin:
+    for line in sys.stdin:
+        gate, opener = os.pipe()
         pid = os.fork()
         if not pid:
+            allow_tracing()
             os.dup2(os.open(os.devnull, os.O_RDWR), 0)
             os.dup2(0, 1)
+            os.read(gate, 1)
+            os.close(gate)
+            os.close(opener)
             os._exit(cli.main(sys.argv[1:]))
         print(pid, flush=True)
+        if line == "hold\n":
+            sys.stdin.readline()
+        os.write(opener, b"!")
+        os.close(gate)
+        os.close(opener)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 
 

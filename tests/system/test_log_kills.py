@@ -16,15 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from support.kill_ledger import Ledger, Life, Sent, Stored, digest_of
+from support.kill_ledger import Ledger, Life, Sent, Stored
 from support.preloaded_server import PreloadedServer
+from support.read_back import is_unexpected, log_in, poll, stored_batches
 from support.topic_option_choices import option
-from support.wire_client import VERSION, Answer, WireClient, success, wire_client
-from windsprite_protocol.batches import NewMessage, build_batch, check_stored, iter_batches
+from support.wire_client import Answer, WireClient, success, wire_client
+from windsprite_protocol.batches import NewMessage, build_batch
 from windsprite_protocol.messages import read_messages
 from windsprite_protocol.model.groups import (
     CreateConsumerGroup,
@@ -39,7 +39,6 @@ from windsprite_protocol.model.identifiers import (
 )
 from windsprite_protocol.model.messages import PolledMessages, PollMessages, SendMessages
 from windsprite_protocol.model.offsets import GetConsumerOffset, StoreConsumerOffset
-from windsprite_protocol.model.sessions import LoginWithToken
 from windsprite_protocol.model.streams import CreateStream
 from windsprite_protocol.model.tokens import CreateToken
 from windsprite_protocol.model.topics import CreateTopic, DeleteSegments, PurgeTopic
@@ -69,7 +68,6 @@ TOPICS: dict[str, tuple[int, dict[str, Any]]] = {
     "purged": (1, {"consumer_offset_durability": "persisted"}),
 }
 READER, WALKER, GROUP = "reader", "walker", "group"
-EVERYTHING = 1 << 31
 
 
 @dataclass
@@ -241,11 +239,6 @@ async def prepare(root: WireClient, world: World) -> None:
         world.deleted[topic] = 0
 
 
-async def log_in(client: WireClient, world: World) -> None:
-    client.client = uuid4().bytes
-    client.session = (await client.call(LoginWithToken(VERSION, world.token))).session
-
-
 async def live(server: PreloadedServer, world: World, seconds: float) -> None:
     """Let everybody work until the server is killed, and note all that was still answered."""
     address = server.wait_ready()["tcp"]
@@ -254,7 +247,7 @@ async def live(server: PreloadedServer, world: World, seconds: float) -> None:
     async def work(does: Callable[[WireClient], Awaitable[None]]) -> None:
         with suppress(EOFError, ConnectionError):
             async with wire_client(address) as client:
-                await log_in(client, world)
+                await log_in(client, world.token)
                 await does(client)
         assert is_over, "the server closed a connection"
 
@@ -269,12 +262,12 @@ async def live(server: PreloadedServer, world: World, seconds: float) -> None:
 async def check(server: PreloadedServer, world: World) -> None:
     """Compare all there is with what everybody was told."""
     async with wire_client(server.wait_ready()["tcp"]) as client:
-        await log_in(client, world)
+        await log_in(client, world.token)
         for (topic, partition), ledger in world.ledgers.items():
             place = f"{topic} {partition}"
-            batches = await stored_batches(client, topic, partition)
+            batches = await stored_batches(client, "s", topic, partition)
             last = batches[-1] if batches else None
-            current = (await poll(client, topic, partition, 0)).current_offset
+            current = (await poll(client, "s", topic, partition, 0)).current_offset
             end = current + 1 if last or current else 0
             try:
                 ledger.check(batches, end)
@@ -283,35 +276,6 @@ async def check(server: PreloadedServer, world: World) -> None:
             except AssertionError as error:
                 error.add_note(place)
                 raise
-
-
-async def poll(client: WireClient, topic: str, partition: int, start: int) -> PolledMessages:
-    everybody_else = Consumer(ConsumerKind.SINGLE, "checker")
-    strategy = PollingStrategy.offset(start)
-    found: PolledMessages = await client.call(
-        PollMessages(everybody_else, "s", topic, partition, strategy, EVERYTHING, False)
-    )
-    return found
-
-
-async def stored_batches(client: WireClient, topic: str, partition: int) -> list[Stored]:
-    batches: list[Stored] = []
-    start = 0
-    while True:
-        found = await poll(client, topic, partition, start)
-        if not found.messages_count:
-            assert start in {0, found.current_offset + 1}, "reading stops before the end"
-            return batches
-        for header, batch in iter_batches(b"".join(found.records)):
-            check_stored(batch)
-            count, base = header.message_count, header.base_offset
-            if batches and base > start:
-                # Either what stood there is missing, or all before was removed meanwhile.
-                oldest = await poll(client, topic, partition, 0)
-                assert next(iter_batches(oldest.records[0]))[0].base_offset >= base
-                batches.clear()
-            batches.append(Stored(base, count, len(batch), digest_of(batch)))
-            start = base + count
 
 
 async def check_offsets(
@@ -360,14 +324,6 @@ async def run(folder: Path, *, kills: int, seed: int) -> None:
     assert len(idle) < len(removing) if kills < 100 else not idle, f"nothing was removed of {idle}"
     milliseconds = (time.monotonic() - began) * 1000 / kills
     print(f"{kills} kills, {milliseconds:.0f} ms each, {world.acknowledged} batches acknowledged")
-
-
-def is_unexpected(event: dict[str, Any]) -> bool:
-    """Whether a killed server has no reason to log this."""
-    if event["event"] == "partition recovered":
-        return bool(event["damages"] or event["lowered_offsets"] or event["lost_offsets"])
-    is_about_root = event["event"].startswith("the root user is iggy")
-    return event["level"] not in ("debug", "info") and not is_about_root
 
 
 async def test_nothing_acknowledged_is_lost_whenever_the_server_is_killed(tmp_path: Path) -> None:
