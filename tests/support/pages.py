@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import re
@@ -87,6 +88,7 @@ def blocks(path: Path) -> Iterator[Block]:
 # --- Links ---------------------------------------------------------------------------------------
 
 
+@functools.cache
 def anchors(path: Path) -> set[str]:
     """What can stand behind the `#` of a link to a page, on the site and on GitHub."""
     found: set[str] = set()
