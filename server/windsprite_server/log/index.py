@@ -85,6 +85,11 @@ class SegmentIndex:
             return None
         return Entry(self._offsets[-1], self._timestamps[-1], self._positions[-1])
 
+    @property
+    def next_position(self) -> int:
+        """Where the next batch begins, or later, that is worth an entry."""
+        return self._positions[-1] + self._interval if self._positions else 0
+
     def add(self, offset: int, timestamp: int, position: int) -> bool:
         """Note a batch if it is far enough from the last one noted; tell whether it was."""
         positions = self._positions

@@ -59,8 +59,9 @@ class Segment:
 
     __slots__ = (
         "_descriptors", "_directory", "_file", "_files", "_incarnation", "_index_file",
-        "_index_size", "_is_reserved", "_is_writable", "_must_cut", "base_offset", "gaps", "index",
-        "index_path", "is_unsynced", "last_timestamp", "next_offset", "path", "size",
+        "_index_size", "_is_reserved", "_is_writable", "_must_cut", "_next_entry", "base_offset",
+        "gaps", "index", "index_path", "is_unsynced", "last_timestamp", "next_offset", "path",
+        "size",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +87,7 @@ class Segment:
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.size = 0
+        self._next_entry = 0  # the index wants no entry before this position
         self.last_timestamp = 0
         self.index: SegmentIndex | None = None
         self.is_unsynced = False
@@ -115,10 +117,8 @@ class Segment:
         except OSError:
             self._cut_back()
             raise
-        index = self.index
-        if index is not None and index.add(self.next_offset, timestamp, self.size):
-            entry = ENTRY.pack(self.next_offset, timestamp, self.size)
-            self._write_index(entry if self._index_size else index.encode())
+        if self.size >= self._next_entry:
+            self._note(timestamp)
         self.size += length
         self.next_offset += count
         self.last_timestamp = timestamp
@@ -249,6 +249,16 @@ class Segment:
     def _end_mark(self, timestamp: int) -> bytes:
         mark = EndMark(self.next_offset, timestamp, self.size)
         return encode_end_mark(mark, self.base_offset, self._incarnation)
+
+    def _note(self, timestamp: int) -> None:
+        """Notes in the index the batch that was written at the end."""
+        index = self.index
+        if index is None:
+            return
+        if index.add(self.next_offset, timestamp, self.size):
+            entry = ENTRY.pack(self.next_offset, timestamp, self.size)
+            self._write_index(entry if self._index_size else index.encode())
+        self._next_entry = index.next_position
 
     def _write_index(self, data: bytes) -> None:
         file = self._writable_index()

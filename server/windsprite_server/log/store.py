@@ -26,6 +26,7 @@ from windsprite_server.log.tail import TailBudget
 REMOVED_SUFFIX: Final = ".removed"
 """Ends the name of a directory that metadata condemned and that is being deleted."""
 _CLOSED_AT_ONCE: Final = 64
+_OPTIONS_SHARED: Final = 64
 
 
 class LogStore:
@@ -36,7 +37,7 @@ class LogStore:
     Belongs to one event loop; `recover` may come before it.
     """
 
-    __slots__ = ("_context", "_directory", "_logs", "_pools")
+    __slots__ = ("_context", "_directory", "_logs", "_options", "_pools")
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class LogStore:
         self._pools = reading, syncing
         self._directory = str(directory)
         self._logs: dict[PartitionKey, PartitionLog] = {}
+        self._options: dict[PartitionOptions, PartitionOptions] = {}
         self._context = Context(
             files=files,
             descriptors=Descriptors(files, limits.descriptors),
@@ -100,7 +102,9 @@ class LogStore:
         unreadable = {}
         for key, options in partitions.items():
             try:
-                log, recovery = recover_partition(self._context, self._directory, key, options)
+                log, recovery = recover_partition(
+                    self._context, self._directory, key, self._shared(options)
+                )
             except OSError as error:
                 unreadable[key] = str(error)
                 continue
@@ -145,7 +149,7 @@ class LogStore:
             context,
             self._directory,
             key,
-            options,
+            self._shared(options),
             segments=[segment],
             offsets=offsets,
             is_marked=True,
@@ -218,6 +222,12 @@ class LogStore:
         # Lets the last reads give back their files.
         await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, no time
         self._context.descriptors.close_all()
+
+    def _shared(self, options: PartitionOptions) -> PartitionOptions:
+        """Equal options, the same for all logs: what is looked at with every append stays near."""
+        if len(self._options) > _OPTIONS_SHARED:
+            self._options.clear()
+        return self._options.setdefault(options, options)
 
     def _delete(self, name: str) -> None:
         """Deletes a condemned directory; what the disk refuses is left for the next start."""
