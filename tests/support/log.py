@@ -207,9 +207,11 @@ class MemoryFiles(Files):
         is_cold: Whether nothing is in the page cache.
         capacity: Bytes that fit into all files together.
         refuses: Errors by the name of an operation.
+        announced: The positions that somebody is going to read.
     """
 
     def __init__(self) -> None:
+        self.announced: list[range] = []
         self._root = _Directory()
         self._root.entries["log"] = self._root.durable["log"] = _Directory()
         self._open: dict[int, tuple[_File, bool]] = {}
@@ -321,6 +323,10 @@ class MemoryFiles(Files):
             return None
         data = self.read(descriptor, length, position)
         return data if len(data) == length else None
+
+    def read_ahead(self, descriptor: int, length: int, position: int) -> None:
+        self._file(descriptor)
+        self.announced.append(range(position, position + length))
 
     def write(self, descriptor: int, buffer: Buffer, position: int) -> int:
         with self._lock:

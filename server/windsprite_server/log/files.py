@@ -1,5 +1,6 @@
 """The one way in which logs touch the file system, so that a test can stand in its place."""
 
+import contextlib
 import os
 import sys
 from typing import Final
@@ -62,6 +63,12 @@ class Files:
             # Not in memory, or a file system that can't tell: the reader that may wait finds out.
             return None
         return None
+
+    def read_ahead(self, descriptor: int, length: int, position: int) -> None:
+        """Have the system begin to read what somebody is going to want. For threads: may wait."""
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):  # who reads it will be told
+                os.posix_fadvise(descriptor, position, length, os.POSIX_FADV_WILLNEED)
 
     def write(self, descriptor: int, buffer: Buffer, position: int) -> int:
         """Write at `position`; like the system call, possibly fewer bytes than given."""

@@ -31,6 +31,11 @@ Read = Callable[[int, int, int], Buffer]
 """Descriptor, length and position to bytes."""
 
 _ENTRIES_TRIED: Final = 4
+_MUCH: Final = 256 * 1024
+"""Bytes read at once, from which on somebody is taken to read on."""
+_AHEAD: Final = 8
+"""How many times as much is fetched while the first of it is checked and sent."""
+_AHEAD_MAX: Final = 8 * 1024 * 1024
 _REBUILD_CHUNK: Final = 4 * 1024 * 1024
 
 
@@ -181,6 +186,11 @@ class _Gatherer:
         return self.next >= self.end
 
     @property
+    def size(self) -> int:
+        """Bytes of what was taken so far."""
+        return self._size
+
+    @property
     def room_left(self) -> int:
         return self.room - self._size
 
@@ -255,6 +265,9 @@ def _read_part(source: Source, part: Part, gatherer: _Gatherer) -> bool:
         gatherer.damage = damage_of(part.segment.path, place)
     else:
         reader.gather(place, gatherer)
+        if source.may_wait and gatherer.size >= _MUCH:
+            length = min(_AHEAD_MAX, _AHEAD * gatherer.size)
+            source.files.read_ahead(part.file.descriptor, length, reader.end)
     return gatherer.next == part.next_offset and gatherer.damage is None and not gatherer.is_done
 
 
@@ -278,6 +291,11 @@ class _PartReader:
         self._partition_id = source.partition_id
         self._large = source.large
         self._window = _window(source, part, chunk)
+
+    @property
+    def end(self) -> int:
+        """How far the segment was read."""
+        return self._window.start + len(self._window.loaded)
 
     def begin(self, index: SegmentIndex, offset: int) -> Place:
         """Where to begin looking for an offset: the nearest index entry before it that is true."""

@@ -275,6 +275,25 @@ async def test_readers_of_cold_data_do_not_hold_up_the_tail(opened) -> None:
         assert messages_of(await reader) == expected
 
 
+async def test_who_reads_much_from_disk_finds_what_follows_in_memory(opened) -> None:
+    harness = opened(limits=LogLimits(tail_bytes=0))
+    log, files = harness.log, harness.files
+    batch = [b"%d" % number * 10_000 for number in range(10)]
+    for _ in range(12):
+        append(log, *batch)
+    files.is_cold = True
+    assert len(await read(log, 0, 1)) == 1
+    assert files.announced == []
+    assert len(await read(log, 0, 40)) == 40
+    (announced,) = files.announced
+    size = log.size_bytes
+    assert size // 3 <= announced.start < announced.stop
+    assert len(announced) > size // 3
+    files.is_cold = False
+    assert len(await read(log, 40, 40)) == 40
+    assert len(files.announced) == 1
+
+
 async def test_a_disk_that_cannot_be_read_is_an_error_not_an_end(opened) -> None:
     harness = opened(limits=LogLimits(tail_bytes=0))
     append(harness.log, b"one")
