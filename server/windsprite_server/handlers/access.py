@@ -66,7 +66,10 @@ def require(
     Raises:
         UnsuccessfulError: The user does not have it.
     """
-    if not is_allowed(services.state, user_of(connection), rule, stream_id, topic_id):
+    session = connection.session
+    if session is None:
+        raise refused(ErrorCode.UNAUTHENTICATED)
+    if not is_allowed(services.state, session.user_id, rule, stream_id, topic_id):
         raise refused(ErrorCode.UNAUTHORIZED)
 
 
@@ -102,13 +105,29 @@ def place_at(stream: Stream, topic: Topic, partition_id: int) -> PartitionPlace:
     return PartitionPlace(stream.id, topic.id, partition_id, partition.incarnation)
 
 
+def find_log(
+    services: Services, stream: Stream, topic: Topic, partition_id: int
+) -> PartitionLog | None:
+    """The log of a partition of a topic; `None` while it could not be opened.
+
+    Raises:
+        UnsuccessfulError: The partition does not exist.
+    """
+    partition = find_partition(topic, partition_id)
+    if partition is None:
+        raise refused(ErrorCode.PARTITION_NOT_FOUND)
+    return services.partitions.find_by_numbers(
+        stream.id, topic.id, partition_id, partition.incarnation
+    )
+
+
 def log_at(services: Services, stream: Stream, topic: Topic, partition_id: int) -> PartitionLog:
     """The log of a partition of a topic.
 
     Raises:
         UnsuccessfulError: The partition does not exist, or it could not be opened yet.
     """
-    log = services.partitions.find(place_at(stream, topic, partition_id))
+    log = find_log(services, stream, topic, partition_id)
     if log is None:
         raise not_now()
     return log

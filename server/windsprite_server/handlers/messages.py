@@ -13,12 +13,12 @@ from windsprite_protocol.batches import BatchInfo, begin_to_verify
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.hashing import consumer_number, partition_index
 from windsprite_protocol.model.identifiers import (
-    Balanced,
     ByKey,
     Consumer,
     ConsumerKind,
     Partitioning,
     PollingKind,
+    ToPartition,
 )
 from windsprite_protocol.model.messages import (
     NO_PARTITION,
@@ -29,7 +29,7 @@ from windsprite_protocol.model.messages import (
     SendMessages,
 )
 from windsprite_server.groups.registry import GroupKey
-from windsprite_server.handlers.access import client_of, group_key, place_at, require, topic_at
+from windsprite_server.handlers.access import client_of, find_log, group_key, require, topic_at
 from windsprite_server.handlers.answers import not_now, refused
 from windsprite_server.handlers.services import Services
 from windsprite_server.handlers.writes import Write, numbered_write
@@ -37,7 +37,6 @@ from windsprite_server.log.errors import LogError, LogFailedError, TooManyOffset
 from windsprite_server.log.partition import NOTHING, PartitionLog
 from windsprite_server.log.results import ReadResult
 from windsprite_server.metadata.authorization import Rule
-from windsprite_server.metadata.commands import PartitionPlace
 from windsprite_server.metadata.queries import (
     find_group,
     find_partition,
@@ -46,6 +45,15 @@ from windsprite_server.metadata.queries import (
 )
 from windsprite_server.metadata.state import Stream, Topic
 from windsprite_server.session import Connection
+
+# Members of an enumeration are slow to look up.
+_SEND: Final = Rule.SEND
+_POLL: Final = Rule.POLL
+_GROUP: Final = ConsumerKind.GROUP
+_OFFSET: Final = PollingKind.OFFSET
+_NEXT: Final = PollingKind.NEXT
+_FIRST: Final = PollingKind.FIRST
+_LAST: Final = PollingKind.LAST
 
 _POLL_HEAD_BYTES: Final = 16
 _WRITTEN_BEFORE: Final = Confirmations(())
@@ -64,7 +72,7 @@ def send_messages(
     partition = find_partition(topic, partition_id)
     if partition is None:
         raise refused(ErrorCode.RESOURCE_NOT_FOUND)
-    require(services, connection, Rule.SEND, stream.id, topic.id)
+    require(services, connection, _SEND, stream.id, topic.id)
     if not services.cluster.may_write():
         raise not_now()
     log = services.partitions.find_by_numbers(
@@ -153,15 +161,13 @@ def _choose(services: Services, stream: Stream, topic: Topic, partitioning: Part
     count = len(topic.partitions)
     if count == 0:
         raise refused(ErrorCode.RESOURCE_NOT_FOUND)
-    match partitioning:
-        case Balanced():
-            turn = services.turns.get((stream.id, topic.id), 0) % count
-            services.turns[stream.id, topic.id] = turn + 1
-            return turn
-        case ByKey(key):
-            return partition_index(key, count)
-        case _:
-            return partitioning.partition_id
+    if isinstance(partitioning, ToPartition):
+        return partitioning.partition_id
+    if isinstance(partitioning, ByKey):
+        return partition_index(partitioning.key, count)
+    turn = services.turns.get((stream.id, topic.id), 0) % count
+    services.turns[stream.id, topic.id] = turn + 1
+    return turn
 
 
 def poll_messages(
@@ -182,12 +188,15 @@ def poll_as(
         request: What to poll.
         client: As whom to poll for a consumer group.
     """
-    if request.consumer.kind is ConsumerKind.GROUP:
+    if request.consumer.kind is _GROUP:
         return _poll_as_member(services, connection, request, client)
     stream, topic = topic_at(services, request.stream, request.topic)
-    require(services, connection, Rule.POLL, stream.id, topic.id)
-    place = place_at(stream, topic, request.partition_id or 0)
-    return _poll(services, place, request, offset_key(request.consumer), None)
+    require(services, connection, _POLL, stream.id, topic.id)
+    partition_id = request.partition_id or 0
+    log = find_log(services, stream, topic, partition_id)
+    if log is None:
+        return _empty(partition_id)
+    return _Poll(services, log, request, offset_key(request.consumer), None).run()
 
 
 def _poll_as_member(
@@ -200,7 +209,7 @@ def _poll_as_member(
     stream = find_stream(services.state, request.stream)
     topic = None if stream is None else find_topic(stream, request.topic)
     if stream is not None and topic is not None:
-        require(services, connection, Rule.POLL, stream.id, topic.id)
+        require(services, connection, _POLL, stream.id, topic.id)
     if request.partition_id is None:
         raise refused(ErrorCode.INVALID_IDENTIFIER)
     group = None if topic is None else find_group(topic, request.consumer.id)
@@ -209,22 +218,15 @@ def _poll_as_member(
     member = _Member(group_key(stream, topic, group), client)
     if not services.groups.may_poll(member.group, member.client, request.partition_id):
         return _ASK_AGAIN
-    place = place_at(stream, topic, request.partition_id)
-    return _poll(services, place, request, group.id, member)
+    log = find_log(services, stream, topic, request.partition_id)
+    if log is None:
+        return _empty(request.partition_id)
+    return _Poll(services, log, request, group.id, member).run()
 
 
-def _poll(
-    services: Services,
-    place: PartitionPlace,
-    request: PollMessages,
-    offset_number: int,
-    member: _Member | None,
-) -> PolledMessages | Coroutine[Any, Any, PolledMessages]:
-    log = services.partitions.find(place)
-    if log is None:  # it could not be opened yet, so nothing is in it
-        return PolledMessages(place.partition_id, 0, 0, ())
-    poll = _Poll(services, place, log, request, offset_number=offset_number, member=member)
-    return poll.run()
+def _empty(partition_id: int) -> PolledMessages:
+    """The answer of a partition that could not be opened yet: nothing is in it."""
+    return PolledMessages(partition_id, 0, 0, ())
 
 
 class _Member(NamedTuple):
@@ -237,20 +239,17 @@ class _Member(NamedTuple):
 class _Poll:
     """A poll of a partition by somebody who may poll it (spec 04, 5.3 to 5.7)."""
 
-    __slots__ = ("_log", "_member", "_number", "_offsets", "_place", "_request", "_services")
+    __slots__ = ("_log", "_member", "_number", "_offsets", "_request", "_services")
 
     def __init__(
         self,
         services: Services,
-        place: PartitionPlace,
         log: PartitionLog,
         request: PollMessages,
-        *,
         offset_number: int,
         member: _Member | None,
     ) -> None:
         self._services = services
-        self._place = place
         self._log = log
         self._request = request
         self._offsets = log.offsets.consumers if member is None else log.offsets.groups
@@ -268,18 +267,17 @@ class _Poll:
     def _start(self) -> int | Awaitable[int]:
         """The offset it begins at."""
         strategy = self._request.strategy
-        match strategy.kind:
-            case PollingKind.OFFSET:
-                return strategy.value
-            case PollingKind.TIMESTAMP:
-                return self._log.offset_at_or_after(strategy.value)
-            case PollingKind.FIRST:
-                return 0
-            case PollingKind.LAST:
-                return max(0, self._log.visible_end - self._request.count)
-            case PollingKind.NEXT:
-                stored = self._offsets.get(self._number)
-                return 0 if stored is None else stored + 1
+        kind = strategy.kind
+        if kind is _NEXT:
+            stored = self._offsets.get(self._number)
+            return 0 if stored is None else stored + 1
+        if kind is _OFFSET:
+            return strategy.value
+        if kind is _FIRST:
+            return 0
+        if kind is _LAST:
+            return max(0, self._log.visible_end - self._request.count)
+        return self._log.offset_at_or_after(strategy.value)
 
     def _read(self, start: int) -> ReadResult | Awaitable[ReadResult]:
         max_bytes = self._services.max_reply_body - _POLL_HEAD_BYTES
@@ -301,12 +299,12 @@ class _Poll:
         member, services = self._member, self._services
         if member is None:
             return True
-        return services.partitions.find(self._place) is self._log and services.groups.may_poll(
-            member.group, member.client, self._place.partition_id
+        return services.partitions.holds(self._log) and services.groups.may_poll(
+            member.group, member.client, self._log.key.partition_id
         )
 
     def _reply(self, found: ReadResult) -> PolledMessages:
-        partition_id = self._place.partition_id
+        partition_id = self._log.key.partition_id
         if found.messages_count:
             if self._request.auto_commit:
                 self._store(found.last_offset)

@@ -257,9 +257,14 @@ class PartitionLog:
         end = min(start + count, self.visible_end)
         if start >= end:
             return NOTHING
-        reply_room = self._context.reply_room
         if self._tail.covers(start):
-            return self._tail.read(start, end, min(max_bytes, reply_room()))
+            return self._tail.read(start, end, min(max_bytes, self._context.reply_room()))
+        return self._read_cold(start, end, max_bytes)
+
+    def _read_cold(
+        self, start: int, end: int, max_bytes: int
+    ) -> ReadResult | Awaitable[ReadResult]:
+        reply_room = self._context.reply_room
 
         def work(source: Source, parts: Sequence[Part]) -> ReadResult:
             # Asked when its turn has come: others may have been waiting for the disk before.
