@@ -5,7 +5,8 @@ Servers are scripted and sockets are real; every wait happens, but nobody sits t
 
 import asyncio
 import logging
-from collections import defaultdict
+import random
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,6 +26,7 @@ from windsprite_protocol.model.messages import Confirmations, SendMessages
 from windsprite_protocol.model.outcomes import NotNow, Refused, Success
 from windsprite_protocol.model.topics import Compression, GetTopic, Partition, Topic, TopicDetails
 
+NOT_ACCEPTED = NotNow(ErrorCode.TRANSIENT_NOT_ACCEPTED)
 NOT_COMMITTED = NotNow(ErrorCode.TRANSIENT_NOT_COMMITTED)
 GONE = Refused(ErrorCode.RESOURCE_NOT_FOUND)
 DENIED = Refused(ErrorCode.UNAUTHORIZED)
@@ -718,3 +720,74 @@ async def test_a_topic_without_partitions() -> None:
         with pytest.raises(windsprite.NotFound):
             await producer.send_many([b"x", b"y"])
         assert producer.buffered_bytes == producer.buffered_messages == 0
+
+
+# --- All at once -----------------------------------------------------------------------------
+
+
+def misfortune(dice: random.Random, retry: str) -> Any:
+    """What may become of a batch; nothing for good, unless that is a risk that was taken."""
+    harmless: list[Any] = [None] * 4 + [Delay(dice.uniform(0, 3)), NOT_ACCEPTED, NOT_COMMITTED]
+    harmful = [
+        Cut(),
+        Cut(executed=True),
+        Cut(after=dice.randrange(400), reset=dice.random() < 0.5),
+        Cut(executed=True, reset=True),
+        Silence(),
+    ]
+    return dice.choice(harmless + harmful + ([GONE] if retry == "safe" else []))
+
+
+@pytest.mark.parametrize("retry", ["safe", "at-least-once"])
+@pytest.mark.parametrize("seed", range(8))
+@in_virtual_time
+async def test_whatever_happens(seed: int, retry: Any) -> None:
+    dice = random.Random(seed)
+    partitions, senders, count = 3, 4, 30
+    async with setting(partitions, request_timeout=5) as here:
+        here.script(*(misfortune(dice, retry) for _ in range(40)))
+        options: dict[str, Any] = {
+            "linger": dice.choice([0, 0.5]),
+            "batch_messages": dice.choice([1, 3, 1000]),
+            "max_in_flight": dice.choice([1, 8]),
+            "buffer_bytes": dice.choice([1 << 20, 5 * (MESSAGE_COST + 10)]),
+            "delivery_timeout": 100_000,
+            "retry": retry,
+        }
+        sent: dict[bytes, windsprite.Delivery] = {}
+        async with here.producer(**options) as producer:
+
+            async def send(sender: int) -> None:
+                for number in range(count):
+                    payload = b"%d %d" % (sender, number)
+                    where = dice.choice([{}, {"key": f"{sender}"}, {"partition": sender % 3}])
+                    sent[payload] = await producer.send(payload, **where)
+                    await asyncio.sleep(dice.choice([0, 0, 1]))
+
+            await asyncio.gather(*map(send, range(senders)))
+        assert producer.buffered_bytes == producer.buffered_messages == 0
+        results = await asyncio.gather(*sent.values(), return_exceptions=True)
+        stored = here.stored
+
+    errors = {type(result) for result in results if isinstance(result, BaseException)}
+    times = Counter(payload for payloads in stored.values() for payload in payloads)
+    for payload, result in zip(sent, results, strict=True):
+        if isinstance(result, Delivered):
+            assert result.partition is not None
+            assert result.offset is not None
+            assert stored[result.partition][result.offset] == payload
+        elif isinstance(result, windsprite.NotFound):
+            assert times[payload] == 0
+    if retry == "safe":
+        assert set(times.values()) == {1}
+        assert errors <= {windsprite.OutcomeUnknown, windsprite.NotFound}
+    else:
+        assert errors == set()
+        assert set(times) == set(sent)
+    for payloads in stored.values():
+        # First occurrences come in the order of each sender.
+        last: dict[int, int] = {}
+        for payload in dict.fromkeys(payloads):
+            sender, number = map(int, payload.split())
+            assert last.get(sender, -1) < number
+            last[sender] = number

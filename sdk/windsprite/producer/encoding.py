@@ -70,14 +70,25 @@ class Encoder:
         Raises:
             InvalidRequest: The protocol cannot carry it.
         """
+        now, random_id = self._environment.wall_clock_us(), self._next_id()
+        if (
+            type(message) is bytes
+            and self._encryption is None
+            and len(message) <= MAX_PAYLOAD_BYTES
+        ):
+            # What most messages are; nothing else can be wrong with them.
+            return NewMessage(message, random_id, now, self._default_headers)
         try:
-            frame = new_message(
-                message, self._environment.wall_clock_us(), self._next_id(), self._default_headers
-            )
+            frame = new_message(message, now, random_id, self._default_headers)
         except EncodeError as error:
             raise _refused(error) from error
         if self._encryption is not None:
             frame = self._encrypted(frame, self._encryption)
+        self._check(frame)
+        return frame
+
+    @staticmethod
+    def _check(frame: NewMessage) -> None:
         if len(frame.payload) > MAX_PAYLOAD_BYTES:
             raise InvalidRequest(
                 f"send: a payload takes {len(frame.payload):,} bytes, "
@@ -92,7 +103,6 @@ class Encoder:
             )
         if not 0 <= frame.origin_timestamp <= _MAX_TIMESTAMP:
             raise InvalidRequest("send: an origin timestamp is a number from 0 to 2^64-1")
-        return frame
 
     def _next_id(self) -> bytes:
         if self._used == len(self._ids):
