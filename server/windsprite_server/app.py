@@ -22,7 +22,7 @@ from uuid import UUID
 
 from windsprite_protocol.model.cluster import NodeIdentity
 from windsprite_server.cluster.single import SingleNode
-from windsprite_server.commit import Committer, recover
+from windsprite_server.commit import CommitFailedError, Committed, Committer, recover
 from windsprite_server.core.address import Address
 from windsprite_server.core.clock import Clock, SystemClock
 from windsprite_server.core.data_directory import (
@@ -313,7 +313,13 @@ class Server:
             self._logger.warning(
                 "a password was made for the root user", username=username, file=str(file)
             )
-        await committer.execute(CreateRoot(username, await passwords.hash(password)), None)
+        create = CreateRoot(username, await passwords.hash(password))
+        try:
+            answer = await committer.execute(create, None)
+        except CommitFailedError as error:
+            raise _no_root(str(error)) from error
+        if not isinstance(answer, Committed):
+            raise _no_root("the journal cannot be written now; is the disk full?")
 
 
 async def serve(
@@ -438,6 +444,11 @@ def _single_node(settings: Settings, identity: Identity, instance_id: UUID) -> S
         advertised_host=None if advertised is None else advertised.host,
         advertised_port=None if advertised is None else advertised.port,
     )
+
+
+def _no_root(reason: str) -> DataDirectoryError:
+    # Without it nobody could ever log in. The next start tries again.
+    return DataDirectoryError(f"the root user cannot be stored: {reason}")
 
 
 async def _recover_state(journal: SqliteJournal) -> State:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ class PreloadedServer:
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
         """End the server; returns its exit code, negative if a signal ended it."""
-        if not self.is_over:
+        with suppress(ProcessLookupError):  # it may have ended by itself
             os.kill(self.pid, number)
         if self._is_held:
             self.let_go()

@@ -18,7 +18,7 @@ import pytest
 from support.traceable import PR_SET_PTRACER
 
 _SECONDS = 60
-_LINE = re.compile(r"(\d+) (\w+)\(")
+_LINE = re.compile(r"(\d+) +(\w+)\(")
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,15 @@ class Trace:
     def __init__(self, file: Path) -> None:
         self._file = file
 
+    def counts_by_thread(self) -> Counter[tuple[int, str]]:
+        """How often each thread made each system call."""
+        found = [match for match in map(_LINE.match, self._lines) if match]
+        return Counter((int(match[1]), match[2]) for match in found)
+
     def counts(self) -> Counter[str]:
         """How often each system call was made by the thread that made it most often."""
-        by_thread = Counter(match.groups() for match in map(_LINE.match, self._lines) if match)
         most: Counter[str] = Counter()
-        for (_, call), count in by_thread.items():
+        for (_, call), count in self.counts_by_thread().items():
             most[call] = max(most[call], count)
         return most
 
@@ -71,6 +75,16 @@ class Trace:
     @property
     def _lines(self) -> list[str]:
         return self._file.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def threads_of(pid: int) -> list[int]:
+    """The threads of a process, in the order in which they began."""
+
+    def began(thread: int) -> tuple[int, int]:
+        status = Path(f"/proc/{pid}/task/{thread}/stat").read_text(encoding="utf-8")
+        return int(status.rpartition(")")[2].split()[19]), thread
+
+    return sorted((int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()), key=began)
 
 
 def require_strace() -> None:
@@ -87,7 +101,8 @@ def _reason_against() -> str | None:
     try:
         assert waiting.stdout is not None
         waiting.stdout.readline()
-        strace, said = _attach(waiting.pid, ["--inject=fsync:error=EIO", "--output=/dev/null"])
+        options = ["--follow-forks", "--inject=fsync:error=EIO", "--output=/dev/null"]
+        strace, said = _attach(waiting.pid, options)
         waiting.communicate(b"\n", timeout=_SECONDS)
         strace.communicate(timeout=_SECONDS)
         return None if "attached" in said else f"no process can be traced here: {said}"
@@ -99,7 +114,7 @@ def _reason_against() -> str | None:
 def _attach(pid: int, options: list[str]) -> tuple[subprocess.Popen[str], str]:
     """Start strace; at return it has told whether it traces the process."""
     strace = subprocess.Popen(
-        ["strace", "--follow-forks", *options, f"--attach={pid}"],
+        ["strace", *options, f"--attach={pid}"],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -116,16 +131,20 @@ input()
 
 
 @contextmanager
-def traced(pid: int, calls: Iterable[str], fault: Fault | None, output: Path) -> Iterator[Trace]:
+def traced(
+    pid: int, calls: Iterable[str], fault: Fault | None, output: Path, *, follow: bool = True
+) -> Iterator[Trace]:
     """Trace a process, which waits for something, until it ends; leaving waits for that.
 
     Args:
-        pid: Its first thread; those that it starts are traced as well.
+        pid: Its first thread, or the one to be traced.
         calls: The system calls that are counted.
         fault: What happens to it.
         output: A file for strace.
+        follow: Trace its other threads, and those that it starts, as well.
     """
     options = [f"--trace={','.join(calls)}", "--string-limit=0", f"--output={output}"]
+    options += ["--follow-forks"] * follow
     if fault is not None:
         options.append(fault._option)
     strace, said = _attach(pid, options)
