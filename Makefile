@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?= ./data
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check format bench docs-settings docs-protocol sync-client clean
+.PHONY: help run test soak check format bench docs docs-api docs-settings docs-protocol sync-client clean
 
 help: ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -46,6 +46,12 @@ format: .venv/dev.stamp ## Format the code and mend what the linter can
 bench: .venv/bench.stamp ## Run the benchmarks of tests/bench; ARGS='--help' tells what there is
 	PYTHONPATH=tests $(BIN)/python -m bench $(if $(PROFILE),--profile $(PROFILE),$(ARGS))
 
+docs: .venv/docs.stamp ## Build the site of the documentation in build/site
+	$(BIN)/zensical build --clean --strict
+
+docs-api: .venv/dev.stamp ## Write docs/api anew
+	$(BIN)/python docs/api_pages.py
+
 docs-settings: .venv/dev.stamp ## Write docs/settings.md and config/windsprite.toml anew
 	$(BIN)/python docs/settings_pages.py
 
@@ -69,6 +75,10 @@ clean: ## Remove the environment and all caches; data stays
 
 .venv/bench.stamp: pyproject.toml | .venv/bin/python
 	$(PIP) install --editable '.[bench]'
+	@touch $@
+
+.venv/docs.stamp: pyproject.toml | .venv/bin/python
+	$(PIP) install --editable '.[docs]'
 	@touch $@
 
 .venv/server.stamp: pyproject.toml | .venv/bin/python

@@ -574,7 +574,7 @@ PARTS: Final[dict[str, Callable[[], object]]] = {
 
 def page() -> str:
     """The content of docs/protocol.md."""
-    template = (DOCS / "protocol_template.md").read_text(encoding="utf-8")
+    template = (DOCS / "protocol_template.txt").read_text(encoding="utf-8")
     return re.sub(r"{{(\w+)}}", lambda found: str(PARTS[found[1]]()), template)
 
 

@@ -1,7 +1,6 @@
 """The real program with TLS: files that are wrong, new certificates, our own client."""
 
 import asyncio
-import re
 import shutil
 import signal
 import ssl
@@ -15,6 +14,7 @@ import pytest
 
 import windsprite
 from support.certificates import Authority, Files, Pair
+from support.pages import blocks
 from support.server_process import server_process
 from support.tls_server import TlsServer
 
@@ -85,8 +85,8 @@ def test_tls_does_not_make_the_default_password_safe(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="the recipe needs openssl")
 async def test_the_recipe_of_the_page(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "tls.md").read_text(encoding="utf-8")
-    (recipe,) = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    page = blocks(ROOT / "docs" / "tls.md")
+    (recipe,) = [block.text for block in page if "openssl" in block.text]
     subprocess.run(["sh", "-e", "-c", recipe], cwd=tmp_path, check=True, capture_output=True)
     context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
     context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default of newer Pythons

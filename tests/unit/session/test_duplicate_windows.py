@@ -159,7 +159,8 @@ def test_a_writer_that_goes_on_and_on_takes_no_more_memory(windows: DuplicateWin
     try:
         for request in range(2, 20_000):
             windows.add(PLACE, ALICE, request)
-        assert tracemalloc.get_traced_memory()[0] < 1000
+        # Other threads of the process are counted, too; a byte for each write would be more.
+        assert tracemalloc.get_traced_memory()[0] < 10_000
     finally:
         tracemalloc.stop()
 
