@@ -39,8 +39,6 @@ _NUMBERS: Final = struct.Struct(">qqq")
 _NOBODY: Final = -1
 _I64_MAX: Final = (1 << 63) - 1
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
-# How a check of SQLite puts it that the disk refused to give a page, which may well be sound.
-_UNREAD_PAGE: Final = "unable to get the page"
 _DAMAGE_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 _SETTINGS: Final = (
@@ -368,8 +366,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             JournalProblem.UNREADABLE, f"{path}: this place does not support SQLite's WAL mode"
         )
     ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
-    if _UNREAD_PAGE in verdict:
-        raise JournalError(JournalProblem.UNREADABLE, f"journal {path} cannot be read: {verdict}")
     if verdict != "ok":
         raise _damaged(f"{path}: {verdict}", None)
     # The name of the log. SQLite does this with its first sync, but goes on if it fails.

@@ -45,7 +45,7 @@ class JournalProblem(Enum):
     NEWER_FORMAT = "newer format"
     """A later version wrote it, or one of its entries."""
     DAMAGED = "damaged"
-    """What it holds is not what was written; it was left as it is."""
+    """What it holds is not what was written, or the disk does not give it; it was left as it is."""
     UNREADABLE = "unreadable"
     """The operating system refused to open or read it."""
     NOT_WRITTEN = "not written"
