@@ -182,10 +182,10 @@ def keep_servers_out(path: Path) -> Iterator[None]:
 
 
 def _make(path: Path) -> None:
-    if path.is_dir():
-        return
+    missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    sync_directory(path.parent)
+    for each in missing:
+        sync_directory(each.parent)
 
 
 def _take_lock(path: Path) -> int:

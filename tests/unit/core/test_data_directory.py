@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from support.ids import SeededIds
+from support.strace import require_strace
 from windsprite_server.core.data_directory import (
     MAX_GENERATION,
     DamagedDirectoryError,
@@ -45,6 +47,24 @@ def test_generation_grows_and_the_cluster_id_stays(tmp_path: Path) -> None:
         with start(tmp_path, seed=generation) as data:
             assert not data.is_new
             assert data.identity == Identity(CLUSTER, generation)
+
+
+def test_the_names_of_new_directories_outlive_a_loss_of_power(tmp_path: Path) -> None:
+    require_strace()
+    path, output = tmp_path / "very" / "deep" / "data", tmp_path / "strace"
+    program = (
+        "import sys, pathlib\n"
+        "from windsprite_server.core.data_directory import open_data_directory\n"
+        "from windsprite_server.core.ids import SystemIds\n"
+        "open_data_directory(pathlib.Path(sys.argv[1]), ids=SystemIds())\n"
+    )
+    strace = ["strace", "--decode-fds=path", "--trace=?mkdir,?mkdirat,fsync", f"--output={output}"]
+    subprocess.run([*strace, sys.executable, "-c", program, path], check=True, timeout=60)
+    done = output.read_text(encoding="utf-8")
+    for directory in (path, path.parent, path.parent.parent):
+        made = re.search(rf'mkdir.*"{directory}".* = 0\n', done)
+        assert made is not None
+        assert re.search(rf"fsync\(\d+<{directory.parent}>\) += 0\n", done[made.end() :])
 
 
 def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
