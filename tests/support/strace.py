@@ -138,12 +138,16 @@ def traced(
 
     Args:
         pid: Its first thread, or the one to be traced.
-        calls: The system calls that are counted.
+        calls: The system calls that are counted, as far as this machine has them.
         fault: What happens to it.
         output: A file for strace.
         follow: Trace its other threads, and those that it starts, as well.
     """
-    options = [f"--trace={','.join(calls)}", "--string-limit=0", f"--output={output}"]
+    options = [
+        f"--trace={','.join(f'?{call}' for call in calls)}",
+        "--string-limit=0",
+        f"--output={output}",
+    ]
     options += ["--follow-forks"] * follow
     if fault is not None:
         options.append(fault._option)
