@@ -108,7 +108,7 @@ FLUSH_UNSAVED_BUFFER: Final = Record(
     "fsync" / FLAG,
 )
 
-_PLACES_REMEMBERED: Final = 4096
+_PLACES_REMEMBERED: Final = 2048
 _MAX_PLACE_BYTES: Final = 1024
 """More than any place has: three tagged values of 257 bytes, and a partition."""
 
