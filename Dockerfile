@@ -13,6 +13,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY protocol protocol
 COPY sdk sdk
 COPY server server
+COPY testing testing
 RUN python -m venv /opt/windsprite \
     && /opt/windsprite/bin/pip install --no-cache-dir --disable-pip-version-check '.[server,cli]'
 
