@@ -99,24 +99,27 @@ class Committer:
         either changes nothing but what has to be stored anyway.
         """
         async with self.lock:
-            stored = await self._source.stored(progress.partition)
-            handled = progress.handled
-            if stored != progress.stored:
-                if stored is None or handled is None or stored > handled:
-                    return False
-                progress.stored = stored  # by a request of ours whose answer was lost
-            offset = self._ledger.to_store(progress)
-            offset = stored if offset is None else offset
             try:
-                if offset is None:
-                    await self._source.delete(progress.partition)
-                else:
-                    await self._store(progress, offset)
+                return await self._takes_offsets(progress)
             except NotFound as error:
                 return error.code is ErrorCode.CONSUMER_OFFSET_NOT_FOUND
             except (PartitionNotOwned, InvalidRequest):
                 return False
-            return True
+
+    async def _takes_offsets(self, progress: Progress) -> bool:
+        stored = await self._source.stored(progress.partition)
+        handled = progress.handled
+        if stored != progress.stored:
+            if stored is None or handled is None or stored > handled:
+                return False
+            progress.stored = stored  # by a request of ours whose answer was lost
+        offset = self._ledger.to_store(progress)
+        offset = stored if offset is None else offset
+        if offset is None:
+            await self._source.delete(progress.partition)
+        else:
+            await self._store(progress, offset)
+        return True
 
     async def _store(self, progress: Progress, offset: int) -> None:
         fresh, turn = progress.fresh, progress.turn
