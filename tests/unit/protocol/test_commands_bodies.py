@@ -1,5 +1,7 @@
 """Where bodies of commands have rules of their own: ends, flags, lengths, codes of errors."""
 
+from dataclasses import replace
+
 import pytest
 
 from support.command_examples import EVENTS, POLL, RUST_SDK, TOKEN
@@ -170,6 +172,11 @@ class TestSending:
         with pytest.raises(DecodeError):
             decode(SendMessages, len(metadata).to_bytes(4, "little") + metadata)
 
+    def test_the_longest_place_and_others_after_it(self):
+        first = SendMessages("s" * 255, "t" * 255, ByKey(b"k" * 255), 1, b"batch")
+        for send in (first, replace(first, messages_count=2, batch=b"x"), replace(first, topic=3)):
+            assert decode(SendMessages, encode(send)) == send
+
     @pytest.mark.parametrize("key", [b"", b"k" * 256])
     def test_keys_that_cannot_travel(self, key):
         with pytest.raises(EncodeError) as caught:
@@ -189,6 +196,14 @@ class TestSending:
 
 
 class TestPolling:
+    def test_the_longest_place_and_others_after_it(self):
+        consumer = Consumer(ConsumerKind.GROUP, "c" * 255)
+        next_ = PollingStrategy.next()
+        first = PollMessages(consumer, "s" * 255, "t" * 255, 7, next_, 1, auto_commit=True)
+        for poll in (first, replace(first, count=2), replace(first, partition_id=None)):
+            assert decode(PollMessages, encode(poll)) == poll
+            assert decode(PollMessages, encode(poll) + b"what follows is ignored" * 100) == poll
+
     @pytest.mark.parametrize("size", range(16))
     def test_a_short_reply(self, size):
         with pytest.raises(DecodeError) as caught:
