@@ -98,12 +98,12 @@ def prose(text: str) -> str:
         else:
             parts.append(paragraph.strip())
     joined = "\n\n".join(parts)
-    return joined.replace("\n```\n\n```python\n", "\n\n")
+    return joined.replace("\n```\n\n```py\n", "\n\n")
 
 
 def code(text: str) -> str:
-    """A block of Python."""
-    return f"```python\n{text}\n```"
+    """A block of Python that is not to be run: a signature, an excerpt."""
+    return f"```py\n{text}\n```"
 
 
 def one_line(text: str) -> str:

@@ -6,6 +6,7 @@
   an interpreter that ends soon after a request.
 - A block with a `title` is a file; shell runs in the folder of those files, with `windsprite` and
   `python` on its path, and stops at the first command that fails.
+- Blocks of `py` are signatures and excerpts, and not run.
 - A block of `text` is the output of the block before. `...` stands for anything.
 - Comments in the page, invisible to readers: `not run: why`; `endless`, for a block that is stopped
   once it has written as many lines as its output has; `kill the server`, which is started again.
@@ -34,6 +35,9 @@ from support.server_process import RestartableServer
 
 WRITTEN = "127.0.0.1:8090"
 """Where the servers of the pages listen."""
+
+OTHER = "127.0.0.1:9090"
+"""Where another one does, if a page needs two."""
 
 NOT_RUN = "not run: "
 ENDLESS = "endless"
@@ -65,11 +69,13 @@ class Reader:
         self._work = folder / "work"
         self._work.mkdir()
         self._servers: list[RestartableServer] = []
+        self._other: RestartableServer | None = None
         self._names: dict[str, Any] = {"__name__": "__main__"}
 
     def close(self) -> None:
-        for server in self._servers:
-            server.end()
+        for server in (*self._servers, self._other):
+            if server is not None:
+                server.end()
 
     @property
     def address(self) -> str:
@@ -103,8 +109,12 @@ class Reader:
         self._servers.append(RestartableServer(self._folder / f"server-{len(self._servers)}"))
 
     def _pointed(self, block: Block) -> str:
-        """The code, but for the server of the test."""
-        return block.text.replace(WRITTEN, self.address)
+        """The code, but for the servers of the test."""
+        text = block.text.replace(WRITTEN, self.address)
+        if OTHER in text:
+            self._other = self._other or RestartableServer(self._folder / "other")
+            text = text.replace(OTHER, self._other.address)
+        return text
 
     def _run(self, block: Block, stop_after: int | None) -> str:
         if block.language == SHELL:
@@ -169,7 +179,7 @@ class Reader:
                 return "".join(process.stdout.readline() for _ in range(stop_after))
             finally:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
+                    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
                 process.wait()
 
     def _pointed_shell(self, block: Block, programs: Path) -> str:
