@@ -15,7 +15,7 @@ import pytest
 
 import windsprite
 from support.environment import SeededEnvironment
-from support.scripted_server import Cut, Delay, ScriptedCluster, ScriptedNode, Silence
+from support.scripted_server import Cut, Delay, ScriptedCluster, ScriptedNode
 from support.virtual_time import in_virtual_time
 from windsprite import Delivered
 from windsprite.producer.accumulator import MESSAGE_COST
@@ -30,6 +30,8 @@ NOT_ACCEPTED = NotNow(ErrorCode.TRANSIENT_NOT_ACCEPTED)
 NOT_COMMITTED = NotNow(ErrorCode.TRANSIENT_NOT_COMMITTED)
 GONE = Refused(ErrorCode.RESOURCE_NOT_FOUND)
 DENIED = Refused(ErrorCode.UNAUTHORIZED)
+SILENCE = Delay(1e9)
+"""What comes behind on the same connection is not answered either."""
 
 
 def now() -> float:
@@ -284,14 +286,14 @@ async def test_at_least_once_stores_in_order_and_perhaps_twice(by: str) -> None:
 async def test_a_server_that_falls_silent() -> None:
     async with setting(request_timeout=5) as here:
         async with here.producer(partition=0, linger=0) as producer:
-            here.script(Silence())
+            here.script(SILENCE)
             began = now()
             with pytest.raises(windsprite.OutcomeUnknown):
                 await producer.send_and_wait(b"lost")
             assert now() - began == pytest.approx(5, abs=0.1)
             assert await producer.send_and_wait(b"next") == Delivered(0, 0)
         async with here.producer(partition=0, retry="at-least-once") as patient:
-            here.script(Silence(), Silence())
+            here.script(SILENCE, SILENCE)
             assert await patient.send_and_wait(b"last") == Delivered(0, 1)
 
 
@@ -488,7 +490,7 @@ async def test_a_close_that_has_no_time() -> None:
     async with setting() as here:
         producer = here.producer(partition=0, batch_messages=1)
         await producer.start()
-        here.script(Silence())
+        here.script(SILENCE)
         deliveries = await producer.send_many([b"1", b"2", b"3"])
         began = now()
         await producer.aclose(timeout=3)
@@ -531,7 +533,7 @@ async def test_a_block_that_is_cancelled_again_gives_up() -> None:
                 deliveries.extend(await producer.send_many([b"1", b"2"]))
                 await asyncio.sleep(1000)
 
-        here.script(Silence())
+        here.script(SILENCE)
         task = asyncio.create_task(block())
         await asyncio.sleep(1)
         task.cancel()
@@ -733,7 +735,7 @@ def misfortune(dice: random.Random, retry: str) -> Any:
         Cut(executed=True),
         Cut(after=dice.randrange(400), reset=dice.random() < 0.5),
         Cut(executed=True, reset=True),
-        Silence(),
+        SILENCE,
     ]
     return dice.choice(harmless + harmful + ([GONE] if retry == "safe" else []))
 
