@@ -549,8 +549,8 @@ def _ready(path: Path | None, running: Running) -> Iterator[None]:
         "cluster_id": running.cluster_id,
         "node": running.node_name,
     }
-    replace_durably(path, json.dumps(values).encode() + b"\n")
     try:
+        replace_durably(path, json.dumps(values).encode() + b"\n")
         yield
     finally:
         path.unlink(missing_ok=True)

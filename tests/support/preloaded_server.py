@@ -27,11 +27,15 @@ class PreloadedServer:
     Args:
         folder: Data, log and ready file go in here.
         environment: Settings of all starts.
+
+    Attributes:
+        data: The data directory.
+        ready_file: There while a server can be reached.
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.data = folder / "data"
-        self._ready_file = folder / "ready.json"
+        self.ready_file = folder / "ready.json"
         self._log_file = folder / "server.log"
         settings = {
             "WINDSPRITE_TCP__ADDRESS": "127.0.0.1:0",
@@ -47,7 +51,7 @@ class PreloadedServer:
         inherited = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
         with self._log_file.open("ab") as log:
             self._helper = subprocess.Popen(
-                [sys.executable, "-m", __name__, "run", "--ready-file", self._ready_file],
+                [sys.executable, "-m", __name__, "run", "--ready-file", self.ready_file],
                 env=inherited | self._environment | {"PYTHONPATH": str(_TESTS)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -62,7 +66,11 @@ class PreloadedServer:
 
     def start(self, *, is_held: bool = False) -> None:
         """Begin to start a server; if it is held, it does nothing before `let_go`."""
-        self._ready_file.unlink(missing_ok=True)
+        self.ready_file.unlink(missing_ok=True)
+        with self._log_file.open("ab+") as log:
+            log.seek(max(0, log.tell() - 1))
+            if log.read() not in {b"", b"\n"}:
+                log.write(b"\n")  # the one before died within a line
         self._order(b"hold\n" if is_held else b"\n")
         self._is_held = is_held
         self._pid = int(self._next_line())
@@ -90,12 +98,12 @@ class PreloadedServer:
             EOFError: The server ended before.
         """
         deadline = time.monotonic() + seconds
-        while not self._ready_file.exists():
+        while not self.ready_file.exists():
             assert time.monotonic() < deadline, self.output
             if self.is_over:
                 raise EOFError(self.output)
             time.sleep(0.001)
-        ready: dict[str, Any] = json.loads(self._ready_file.read_text(encoding="utf-8"))
+        ready: dict[str, Any] = json.loads(self.ready_file.read_text(encoding="utf-8"))
         return ready
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> int:

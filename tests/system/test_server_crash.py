@@ -138,14 +138,20 @@ class Stage:
         """Begin to start, die or end or be of use, start again and compare."""
         server = self._server
         self._put_back()
+        is_of_use = False
         server.start(is_held=True)
         with traced(server.pid, CALLS, fault, self._output) as trace:
             server.let_go()
-            with suppress(EOFError):
+            with suppress(EOFError, ConnectionError):
                 async with wire_client(server.wait_ready()["tcp"]) as client:
                     await self._log_in(client)
+                is_of_use = True
             code = server.kill()
-        assert code in {-signal.SIGKILL, ExitCode.FAILED, ExitCode.DATA_DIRECTORY}
+        if not is_of_use and (fault is None or fault.effect != "SIGKILL"):
+            assert code in {ExitCode.FAILED, ExitCode.DATA_DIRECTORY}
+            assert not server.ready_file.exists()
+        else:
+            assert code == -signal.SIGKILL
         assert "Traceback" not in server.output, server.output
         await self._compare(deepcopy(self._story))
         return trace
