@@ -1,10 +1,10 @@
-"""How tests are spread over processes, and the table of what was driven by the official client.
+"""How tests are spread over processes, what is shown of a failure, and a table at the end.
 
-Both concern the process that starts the others, which collects no tests and so loads no other
-`conftest.py` than this one.
+The process that starts the others collects no tests, and so loads no other `conftest.py` than this.
 """
 
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from apache_iggy import IggyClient, IggyConsumer, IggyProducer
@@ -25,6 +25,26 @@ class _ByFile(LoadFileScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByFile:
     return _ByFile(config, log)
+
+
+# --- Failures ------------------------------------------------------------------------------------
+
+_TOLD = 8000
+"""Characters of a log."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the servers of a test that failed have logged."""
+    report = yield
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if report.failed and folder is not None:
+        for log in sorted(folder.rglob("server.log")):
+            text = log.read_text(encoding="utf-8", errors="replace")
+            report.sections.append((f"end of {log.relative_to(folder)}", text[-_TOLD:]))
+    return report
 
 
 # --- The table -----------------------------------------------------------------------------------
