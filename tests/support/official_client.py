@@ -74,7 +74,7 @@ async def number_of(client: IggyClient) -> int:
 
 
 def told(value: Any) -> str:
-    """A parameter in the id of a test: what has no text of its own is its class, not its address."""
+    """A parameter in the id of a test: what has no text of its own is told by its class."""
     return re.sub(r"<(?:\w+\.)*(\w+) object at \w+>", r"\1", str(value))
 
 
