@@ -121,6 +121,8 @@ class Options:
         connect_timeout: For `connect` altogether, all servers and passes.
         request_timeout: For a call altogether, with waiting, repeating and reconnecting.
         max_reply_size: Largest frame accepted from a server.
+        max_in_flight: How many requests may be on their way at a time, 1 to 64, to a server that
+            is known to answer them in their order (a Windsprite server); to others it is 1.
         send_retry: What becomes of a send whose outcome is unknown: `safe` raises
             `OutcomeUnknown`, `at-least-once` sends it again.
     """
@@ -138,6 +140,7 @@ class Options:
     connect_timeout: float = 30.0
     request_timeout: float = 30.0
     max_reply_size: int = 64 * 1024 * 1024
+    max_in_flight: int = 16
     send_retry: RetryMode = "safe"
 
     def __post_init__(self) -> None:
@@ -151,11 +154,14 @@ class Options:
             raise _invalid("reconnection_retries has to be at least 0")
         if self.max_reply_size < _SMALLEST_REPLY_LIMIT:
             raise _invalid(f"max_reply_size has to be at least {_SMALLEST_REPLY_LIMIT} bytes")
+        if self.max_in_flight not in _IN_FLIGHT:
+            raise _invalid(f"max_in_flight is a number from 1 to {_IN_FLIGHT[-1]}")
         if self.send_retry not in RETRY_MODES:
             raise _invalid("send_retry is either safe or at-least-once")
 
 
 _SMALLEST_REPLY_LIMIT: Final = 4096
+_IN_FLIGHT: Final = range(1, 65)
 RETRY_MODES: Final = frozenset({"safe", "at-least-once"})
 _POSITIVE: Final = (
     "reconnection_interval",
@@ -401,6 +407,12 @@ def _retries(name: str, text: str) -> int | None:
     return int(text)
 
 
+def _number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise _invalid(f"option {name} is a number")
+    return int(text)
+
+
 def _duration(name: str, text: str) -> float:
     """Seconds."""
     try:
@@ -430,6 +442,7 @@ _OPTION_PARSERS: Final[dict[str, Callable[[str, str], Any]]] = {
     "connect_timeout": _duration,
     "request_timeout": _duration,
     "max_reply_size": _size,
+    "max_in_flight": _number,
     "send_retry": _text,
 }
 """How the text of each option becomes the value of the field of `Options` with the same name."""

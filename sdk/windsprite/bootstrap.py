@@ -214,6 +214,11 @@ class Roster:
         if metadata.leader is not None:
             self._leader = endpoint_of(metadata.leader)
 
+    @property
+    def leader(self) -> Endpoint | None:
+        """The leader of several nodes, as it was told last; None if nobody leads."""
+        return self._leader
+
     def connected(self, endpoint: Endpoint, now: float) -> None:
         """Take note that a connection to this server was established."""
         self._last_connection = (endpoint, now)

@@ -1,9 +1,9 @@
 """Calls: one request from its first attempt to its answer, over as many sessions as it takes.
 
-Calls are carried out one after the other, in the order in which they were made, and each is
-finished before the next one begins, with all its repeats. So requests of one client keep their
-order whatever happens to the connection, and a move to another server never comes between a
-request and its answer.
+Several calls are under way at a time; which ones, `windsprite.order` says. Each of them takes a
+place on the connection (`windsprite.places`) for every attempt, and follows its own course
+(`windsprite.retries`). A move to another server waits until nothing is on its way, so that it never
+comes between a request and its answer.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from windsprite.address import Address, Credentials
 from windsprite.connection import Broken
 from windsprite.environment import Environment
-from windsprite.errors import RequestTimedOut, WindspriteError
+from windsprite.errors import ConnectionLost, RequestTimedOut, WindspriteError
+from windsprite.events import Events
 from windsprite.link import Link
+from windsprite.order import Order, Rank, Turn, Whole, rank_of
 from windsprite.retries import (
     Course,
     Done,
@@ -62,24 +64,34 @@ class Caller:
         address: Where to start, who we are, how to behave.
         environment: Clock, timers and randomness.
         tls: How to speak TLS; None: plain TCP.
+        events: Is told what happens to the connection.
     """
 
     def __init__(
-        self, address: Address, environment: Environment, tls: ssl.SSLContext | None
+        self,
+        address: Address,
+        environment: Environment,
+        tls: ssl.SSLContext | None,
+        events: Events,
     ) -> None:
-        self.link = Link(address, environment, tls)
+        self.link = Link(address, environment, tls, events)
         self._options = address.options
         self._environment = environment
-        self._turn = asyncio.Lock()
+        self._order = Order()
         self._heartbeat: asyncio.Task[None] | None = None
 
-    async def connect(self) -> None:
+    async def connect(self, time_limit: float | None = None) -> None:
         """Get the first session, and start the heartbeat.
+
+        Args:
+            time_limit: Seconds for all of it; None: the client's `connect_timeout`.
 
         Raises:
             As `Link.session`.
         """
-        deadline = self._environment.monotonic() + self._options.connect_timeout
+        if time_limit is None:
+            time_limit = self._options.connect_timeout
+        deadline = self._environment.monotonic() + time_limit
         await self.link.session(deadline)
         if self._heartbeat is None:
             self._heartbeat = asyncio.create_task(self._beat(), name="windsprite-heartbeat")
@@ -98,6 +110,7 @@ class Caller:
         *,
         time_limit: float | None = None,
         safety: Safety | None = None,
+        rank: Rank | None = None,
     ) -> Any:  # noqa: ANN401 - the reply of the request
         """Carry out a request.
 
@@ -106,6 +119,7 @@ class Caller:
             doing: What it is, for error messages.
             time_limit: Seconds for all of it; None: the client's `request_timeout`.
             safety: What a repeat can do; None: what `safety_of` says.
+            rank: Which other calls it has to wait for; None: what `rank_of` says.
 
         Raises:
             WindspriteError: It was not done, or nobody knows.
@@ -118,25 +132,25 @@ class Caller:
             can_log_in=self.link.can_log_in,
         )
         deadline = self.deadline(time_limit)
-        async with self._my_turn(deadline, course):
+        async with self._my_turn(rank or rank_of(request), deadline, course):
             return await self._carry_out(request, course, deadline)
 
     async def log_in(self, credentials: Credentials, time_limit: float | None = None) -> None:
-        """Become somebody else, between two calls.
+        """Become somebody else, while no other call is under way.
 
         Raises:
             As `Link.log_in`.
         """
         deadline = self.deadline(time_limit)
         course = self._trivial_course("login")
-        async with self._my_turn(deadline, course):
+        async with self._my_turn(Whole.BARRIER, deadline, course):
             await self.link.log_in(credentials, deadline)
 
     async def log_out(self, time_limit: float | None = None) -> None:
         """End the session; the connection stays."""
         deadline = self.deadline(time_limit)
         course = self._trivial_course("logout")
-        async with self._my_turn(deadline, course):
+        async with self._my_turn(Whole.BARRIER, deadline, course):
             await self._carry_out(Logout(), course, deadline)
             self.link.log_out()
 
@@ -152,8 +166,11 @@ class Caller:
         """Try on one session after the other until the request is answered."""
         while True:
             session = await self._session(course, deadline)
-            prepared = session.prepare(request)
-            match await self._try_on(session, prepared, course, deadline):
+            try:
+                step = await self._try_on(session, request, course, deadline)
+            finally:
+                session.connection.places.release(course)
+            match step:
                 case Done(value):
                     return value
                 case FindLeader():
@@ -162,27 +179,62 @@ class Caller:
                     self.link.drop(session)
 
     async def _try_on(
-        self, session: Session, prepared: Prepared, course: Course, deadline: float
-    ) -> Done | FindLeader | Reconnect:
-        """Send the same bytes until there is an answer, or nothing more to be had here."""
+        self, session: Session, request: Request, course: Course, deadline: float
+    ) -> Done | FindLeader | Reconnect | None:
+        """Send the same bytes until there is an answer, or nothing more to be had here.
+
+        Returns:
+            What comes next; None: the session is gone, and nothing of it concerns this request.
+        """
+        prepared: Prepared | None = None
+        places = session.connection.places
         while True:
-            step = await self._attempt(session, prepared, course, deadline)
+            has_place = await self._take_place(session, course, deadline)
+            if not has_place and (prepared is None or not course.in_doubt):
+                return None
+            step: Step
+            if has_place:
+                if prepared is None or (not course.in_doubt and session.is_behind(prepared)):
+                    prepared = self._prepare(session, request)
+                step = await self._attempt(session, prepared, course, deadline)
+            else:
+                reason = session.connection.lost or ConnectionLost("the connection is closed")
+                step = course.broken(reason, sent=False)
             match step:
                 case Fail(error):
                     raise error
                 case Resend(pause):
+                    if course.in_doubt:
+                        places.hold(course)
                     if self._environment.monotonic() + pause >= deadline:
                         raise course.expired(waiting_for_answer=False)
                     await self._environment.sleep(pause)
                 case _:
                     return step
 
+    async def _take_place(self, session: Session, course: Course, deadline: float) -> bool:
+        """Wait until it may be sent; False if the session is gone."""
+        if self._environment.monotonic() < deadline:
+            try:
+                return await session.connection.places.take(course, deadline)
+            except TimeoutError:
+                pass
+        raise course.expired(waiting_for_answer=False)
+
+    def _prepare(self, session: Session, request: Request) -> Prepared:
+        """Encode a request for the place that was taken."""
+        try:
+            return session.prepare(request)
+        except BaseException:
+            session.connection.places.give_back()
+            raise
+
     async def _attempt(
         self, session: Session, prepared: Prepared, course: Course, deadline: float
     ) -> Step:
-        """Send a request once, and judge what comes of it."""
+        """Send a request once on the place that was taken, and judge what comes of it."""
         try:
-            return Done(await session.exchange(prepared, deadline))
+            return Done(await session.exchange_on_place(prepared, deadline))
         except Broken as broken:
             if isinstance(broken.reason, RequestTimedOut):
                 return Fail(course.expired(waiting_for_answer=broken.sent))
@@ -201,25 +253,32 @@ class Caller:
             raise course.ended(error)  # noqa: B904 - it is this error, or has it as its cause
 
     async def _find_leader(self, session: Session, course: Course, deadline: float) -> None:
+        """Move to the leader once nothing is on its way any more."""
+        places = session.connection.places
         try:
-            await self.link.find_leader(session, deadline)
+            if await places.clear(course, deadline):
+                await self.link.find_leader(session, deadline)
+        except TimeoutError:
+            raise course.expired(waiting_for_answer=False) from None
         except WindspriteError as error:
             raise course.ended(error)  # noqa: B904 - it is this error, or has it as its cause
+        finally:
+            places.reopen(course)
 
     @asynccontextmanager
-    async def _my_turn(self, deadline: float, course: Course) -> AsyncIterator[None]:
-        if self._turn.locked():
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._turn.acquire()
-            except TimeoutError:
-                raise course.expired(waiting_for_answer=False) from None
-        else:
-            await self._turn.acquire()
+    async def _my_turn(self, rank: Rank, deadline: float, course: Course) -> AsyncIterator[None]:
+        turn = self._order.enter(rank)
         try:
+            if not turn.has_begun:
+                turn.waiter = asyncio.get_running_loop().create_future()
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        await turn.waiter
+                except TimeoutError:
+                    raise course.expired(waiting_for_answer=False) from None
             yield
         finally:
-            self._turn.release()
+            _wake(self._order.leave(turn))
 
     def _trivial_course(self, doing: str) -> Course:
         return Course(
@@ -236,7 +295,7 @@ class Caller:
         while True:
             await self._environment.sleep(interval)
             session = self.link.current
-            if session is None or self._turn.locked():
+            if session is None or session.connection.in_flight:
                 continue
             if self._environment.monotonic() - session.connection.last_activity < interval:
                 continue
@@ -246,3 +305,9 @@ class Caller:
                 logger.info("heartbeat: %s", error)
             except Exception:
                 logger.exception("a heartbeat failed unexpectedly")
+
+
+def _wake(turns: Iterable[Turn]) -> None:
+    for turn in turns:
+        if turn.waiter is not None and not turn.waiter.done():
+            turn.waiter.set_result(None)

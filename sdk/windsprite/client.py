@@ -1,7 +1,11 @@
 """The client: its life, its session, and all methods of `windsprite.commands`."""
 
+# ruff: noqa: ASYNC109 - a timeout covers more than one wait, with repeats and new connections
+
 from __future__ import annotations
 
+import asyncio
+import logging
 import ssl
 from collections.abc import Sequence
 from types import TracebackType
@@ -24,10 +28,14 @@ from windsprite.consumer.fetching import Decrypts
 from windsprite.consumer.progress import Start
 from windsprite.consumer.settings import Settings
 from windsprite.environment import Environment, SystemEnvironment
+from windsprite.errors import InvalidRequest
+from windsprite.events import DEFAULT_CAPACITY, Events, EventStream, OnEvent
 from windsprite.memberships import Memberships
 from windsprite.producer.commands import ProducerCommands
 from windsprite.tls import tls_context
 from windsprite_protocol.model.identifiers import Identifier
+
+logger = logging.getLogger("windsprite")
 
 
 class Client(
@@ -47,9 +55,26 @@ class Client(
     (`str`): `7` and `"7"` are different. All methods raise a `WindspriteError`, and every one of
     them takes at most `request_timeout`, or `timeout` seconds where it is given.
 
-    Calls of one client are carried out one after the other, in the order in which they are made.
     A lost connection is replaced, and the client goes where the leader is, without further ado;
     what had been asked for meanwhile is done then, if that cannot do anything twice.
+
+    Of calls that are made at the same time, up to `max_in_flight` are on their way together, if the
+    server is a Windsprite server. Their order:
+
+    - Sends that may go to the same partition are carried out in the order in which the calls were
+      made, each one after the outcome of the one before is known, with all repeats and on whatever
+      connection. A send that fails is over by then: later ones neither overtake it nor wait for it
+      to be tried again. Sends with a key, and those for which the server chooses, may go to any
+      partition of their topic. `send(..., ordered=False)` waits for no other send, and none waits
+      for it.
+    - The same holds for changes of stored offsets, and polls that commit, of one partition.
+    - Whatever changes streams, topics, groups, users, memberships or the login begins when all
+      calls before it have ended, and all calls after it begin when it has ended.
+    - Other reads are in no order.
+
+    A send whose outcome is unknown (`OutcomeUnknown`), or that was cancelled or timed out on its
+    way, may still be stored at any time. A partition is known by its names: the number and the name
+    of one topic count as two topics.
     """
 
     def __init__(
@@ -58,13 +83,15 @@ class Client(
         *,
         environment: Environment | None = None,
         tls: ssl.SSLContext | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         self._address = address
         self._environment = environment or SystemEnvironment()
         self._send_retry = address.options.send_retry
         if tls is None and address.options.tls:
             tls = tls_context(address.options.tls_ca_file)
-        self._caller = Caller(address, self._environment, tls)
+        self._events = Events(on_event)
+        self._caller = Caller(address, self._environment, tls, self._events)
         self._memberships = Memberships(
             self._caller, self._environment, address.options.heartbeat_interval
         )
@@ -96,28 +123,54 @@ class Client(
         location = self._caller.link.location
         return str(location.dialled) if location else None
 
-    async def connect(self) -> None:
+    def events(self, capacity: int = DEFAULT_CAPACITY) -> EventStream:
+        """What happens to the connection from now on; ends when the client is closed.
+
+        Args:
+            capacity: How many events are kept for whoever reads them, at least 1. The oldest ones
+                are dropped for newer ones, and counted in `dropped`.
+
+        Raises:
+            InvalidRequest: There is no capacity.
+        """
+        if capacity < 1:
+            raise InvalidRequest("events: the capacity has to be at least 1")
+        return self._events.stream(capacity)
+
+    async def connect(self, *, timeout: float | None = None) -> None:
         """Find a server, log in and move to the leader; `windsprite.connect` does this.
+
+        Args:
+            timeout: Seconds for all of it; None: the `connect_timeout`.
 
         Raises:
             ConnectionFailed: No server could be reached within `connect_timeout`.
             AuthenticationError: The credentials were refused.
         """
-        await self._caller.connect()
+        await self._caller.connect(timeout)
 
-    async def close(self) -> None:
+    async def close(self, *, timeout: float | None = None) -> None:
         """Close the connection and end all background work; may be called more than once.
 
         Consumers are closed before, which takes each of them at most its `close_timeout`; and
         producers, which send what they have accepted, for at most their `delivery_timeout`.
-        """
-        for producer in tuple(self._producers):
-            await producer.aclose()
-        for consumer in tuple(self._consumers):
-            await consumer.close_quietly()
-        await self._caller.close()
 
-    async def login(self, username: str, password: str) -> None:
+        Args:
+            timeout: Seconds for producers and consumers together: what they have not finished by
+                then is given up. None: as long as they take.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                for producer in tuple(self._producers):
+                    await producer.aclose()
+                for consumer in tuple(self._consumers):
+                    await consumer.close_quietly()
+        except TimeoutError:
+            logger.warning("closed before all producers and consumers had finished")
+        finally:
+            await self._caller.close()
+
+    async def login(self, username: str, password: str, *, timeout: float | None = None) -> None:
         """Log in, or become somebody else; also used for later reconnects.
 
         The client joins the consumer groups that it belongs to again, as this user.
@@ -125,9 +178,9 @@ class Client(
         Raises:
             AuthenticationError: The server refused; the client remains who it was.
         """
-        await self._caller.log_in(Password(username, password))
+        await self._caller.log_in(Password(username, password), timeout)
 
-    async def login_with_token(self, token: str) -> None:
+    async def login_with_token(self, token: str, *, timeout: float | None = None) -> None:
         """Log in with a personal access token; also used for later reconnects.
 
         The client joins the consumer groups that it belongs to again, as this user.
@@ -135,14 +188,14 @@ class Client(
         Raises:
             AuthenticationError: The server refused; the client remains who it was.
         """
-        await self._caller.log_in(Token(token))
+        await self._caller.log_in(Token(token), timeout)
 
-    async def logout(self) -> None:
+    async def logout(self, *, timeout: float | None = None) -> None:
         """End the session and all memberships of consumer groups, and forget the credentials.
 
         `login` works afterwards.
         """
-        await self._caller.log_out()
+        await self._caller.log_out(timeout)
         self._memberships.forget_all()
 
     def consumer(

@@ -18,6 +18,7 @@ from windsprite.address import (
 from windsprite.client import Client
 from windsprite.environment import Environment
 from windsprite.errors import InvalidRequest
+from windsprite.events import OnEvent
 
 
 class Connecting:
@@ -56,6 +57,7 @@ def connect(
     password: str | None = None,
     token: str | None = None,
     tls_context: ssl.SSLContext | None = None,
+    on_event: OnEvent | None = None,
     environment: Environment | None = None,
     **options: Any,  # noqa: ANN401 - the fields of `Options`, which checks them
 ) -> Connecting:
@@ -74,6 +76,8 @@ def connect(
         token: A personal access token, instead of credentials in the connection string.
         tls_context: How to speak TLS, for what connection strings cannot say, such as client
             certificates.
+        on_event: Called in the event loop with everything that happens to the connection; see
+            `Client.events`. It must not wait. What it raises is logged and harms nothing.
         environment: Clock and randomness, for tests.
         **options: The fields of `windsprite.Options`, such as `request_timeout=5`; they come
             before those in the connection string. Durations are seconds.
@@ -90,7 +94,7 @@ def connect(
     credentials = _credentials(username, password, token)
     if credentials is not None:
         address = replace(address, credentials=credentials)
-    return Connecting(Client(address, environment=environment, tls=tls_context))
+    return Connecting(Client(address, environment=environment, tls=tls_context, on_event=on_event))
 
 
 def _credentials(

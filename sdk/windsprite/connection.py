@@ -5,6 +5,7 @@ to the oldest request without an answer. What keeps that true whatever happens:
 
 - A caller that gives up (cancelled, or out of time) leaves its place in the order behind; the
   answer is dropped when it comes. Until then the place counts as taken.
+- While the server does not read what was sent to it, nothing more is sent.
 - A server that leaves a request unanswered for longer than `patience` is taken for dead, and the
   connection is closed.
 - After anything that is not a frame of the protocol, or an answer nobody waits for, nothing that
@@ -31,6 +32,7 @@ from windsprite.errors import (
     RequestTimedOut,
     WindspriteError,
 )
+from windsprite.places import Places
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.messages import Buffer
 from windsprite_protocol.v0_11.decoder import Frame, FrameDecoder
@@ -72,6 +74,12 @@ class Connection(asyncio.BufferedProtocol):
         max_reply_size: Bytes of the largest frame accepted.
         max_in_flight: Requests on their way at a time; 1 is lockstep.
         on_lost: Called once when the connection is gone, with the reason.
+
+    Attributes:
+        places: Those for requests on their way.
+        lost: Why the connection is gone; None while it is there.
+        peer: The IP address at the other end; None if it cannot be told.
+        last_activity: When something was sent or received last, in seconds.
     """
 
     def __init__(
@@ -86,7 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._environment = environment
         self._patience = patience
         self._decoder = FrameDecoder(max_reply_size)
-        self._places = asyncio.Semaphore(max_in_flight)
+        self.places = Places(max_in_flight)
         self._on_lost = on_lost
         self._pending: deque[_Pending] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -104,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         return len(self._pending)
 
     async def exchange(self, parts: Sequence[Buffer], deadline: float) -> Frame:
-        """Send a request and wait for its answer.
+        """Wait for a place, send a request and wait for its answer.
 
         Args:
             parts: The frame; its bytes must not change until the answer is there.
@@ -113,9 +121,27 @@ class Connection(asyncio.BufferedProtocol):
         Raises:
             Broken: The connection broke, or had broken before, or the deadline passed.
         """
-        await self._take_place(deadline)
+        try:
+            has_place = await self.places.take(None, deadline)
+        except TimeoutError:
+            reason = RequestTimedOut("earlier requests took all the time")
+            raise Broken(reason, sent=False) from None
+        if not has_place:
+            raise Broken(self.lost or ConnectionLost("the connection is closed"), sent=False)
+        return await self.send(parts, deadline)
+
+    async def send(self, parts: Sequence[Buffer], deadline: float) -> Frame:
+        """Send a request on a place that was taken, and wait for its answer.
+
+        Args:
+            parts: As for `exchange`.
+            deadline: As for `exchange`.
+
+        Raises:
+            Broken: As for `exchange`.
+        """
         if self.lost is not None or self._transport is None:
-            self._places.release()
+            self.places.give_back()
             raise Broken(self.lost or ConnectionLost("the connection is closed"), sent=False)
         now = self._environment.monotonic()
         pending = _Pending(
@@ -126,18 +152,6 @@ class Connection(asyncio.BufferedProtocol):
         self._watch(min(deadline, pending.patience_ends))
         self._transport.writelines(parts)
         return await pending.answer
-
-    async def _take_place(self, deadline: float) -> None:
-        """Wait for one's turn; the place is given back when the answer is there."""
-        if not self._places.locked():
-            await self._places.acquire()
-            return
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._places.acquire()
-        except TimeoutError:
-            reason = RequestTimedOut("earlier requests took all the time")
-            raise Broken(reason, sent=False) from None
 
     def close(self) -> None:
         """Close the connection; whoever waits for an answer gets an error."""
@@ -182,6 +196,14 @@ class Connection(asyncio.BufferedProtocol):
         if self._decoder.failure is not None:
             self.distrust(str(self._decoder.failure))
 
+    def pause_writing(self) -> None:
+        """The server does not read."""
+        self.places.pause()
+
+    def resume_writing(self) -> None:
+        """The server reads again."""
+        self.places.resume()
+
     def eof_received(self) -> bool:
         """The server has closed its side."""
         return False
@@ -208,7 +230,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.distrust("an answer to no request")
             return
         pending = self._pending.popleft()
-        self._places.release()
+        self.places.give_back()
         if not pending.answer.done():
             pending.answer.set_result(frame)
         if kind == FrameKind.EVICTION:
@@ -228,8 +250,8 @@ class Connection(asyncio.BufferedProtocol):
         for pending in self._pending:
             if not pending.answer.done():
                 pending.answer.set_exception(Broken(reason, sent=True))
-            self._places.release()
         self._pending.clear()
+        self.places.close()
         if self._on_lost is not None:
             self._on_lost(reason)
 

@@ -52,6 +52,15 @@ from windsprite.errors import (
     WindspriteError,
     error_of,
 )
+from windsprite.events import (
+    Closed,
+    Connected,
+    Disconnected,
+    Events,
+    LeaderChanged,
+    SignedIn,
+    SignedOut,
+)
 from windsprite.retries import RESEND
 from windsprite.session import Session
 from windsprite_protocol.errors import ErrorCode
@@ -85,6 +94,7 @@ class Link:
         address: Where to start, who we are, how to behave.
         environment: Clock, timers and randomness.
         tls: How to speak TLS; None: plain TCP.
+        events: Is told what happens.
 
     Attributes:
         joins: What every new session begins with, in this order; a set, but for the order.
@@ -92,7 +102,11 @@ class Link:
     """
 
     def __init__(
-        self, address: Address, environment: Environment, tls: ssl.SSLContext | None
+        self,
+        address: Address,
+        environment: Environment,
+        tls: ssl.SSLContext | None,
+        events: Events,
     ) -> None:
         self.joins: dict[JoinConsumerGroup, None] = {}
         self.session_number = 0
@@ -100,6 +114,7 @@ class Link:
         self._credentials = address.credentials
         self._environment = environment
         self._tls = tls
+        self._events = events
         self._roster = Roster(address.endpoints, address.options.reestablish_after)
         self._backoff = Backoff(
             address.options.reconnection_interval, address.options.reconnection_max_interval
@@ -176,6 +191,7 @@ class Link:
         self._credentials = None
         if self._session is not None:
             self._session.logged_in = None
+        self._events.emit(SignedOut())
 
     def drop(self, session: Session) -> None:
         """Close a session that is of no use any more."""
@@ -191,6 +207,7 @@ class Link:
             self._close(self._session.connection)
         if self._closing:
             await asyncio.wait(self._closing)
+        self._events.emit(Closed())
 
     # --- The task ------------------------------------------------------------------------------
 
@@ -208,10 +225,22 @@ class Link:
             return
         session, old = task.result(), self._session
         self._session = session if session.connection.lost is None else None
-        self.session_number += session is not old
         self._was_connected = True
-        if old is not None and old is not session:
+        if session is old:
+            return
+        self.session_number += 1
+        if old is not None:
             self._close(old.connection)
+        self._tell_of(session)
+
+    def _tell_of(self, session: Session) -> None:
+        """Tell of a new session."""
+        server = str(session.location.dialled)
+        self._events.emit(Connected(server, self.session_number))
+        if session.logged_in is not None:
+            self._events.emit(SignedIn(session.logged_in.user_id))
+        if session.connection.lost is not None:
+            self._events.emit(Disconnected(server, str(session.connection.lost)))
 
     async def _wait_for_task(self, deadline: float) -> None:
         task = self._task
@@ -227,9 +256,11 @@ class Link:
     def _lost(self, connection: Connection, reason: WindspriteError) -> None:
         if self._session is None or self._session.connection is not connection:
             return
+        server = str(self._session.location.dialled)
         self._session = None
         if self._closed:
             return
+        self._events.emit(Disconnected(server, str(reason)))
         logger.warning("lost the connection to %s: %s", connection.peer, reason)
         if self._task is None and self.can_log_in:
             self._start(self._establish())
@@ -416,9 +447,11 @@ class Link:
         if metadata.trailer_error is not None:
             place = session.location.dialled
             logger.warning("%s tells of its cluster: %s", place, metadata.trailer_error)
-        last_seen = self._roster.last_seen
+        last_seen, leader = self._roster.last_seen, self._roster.leader
         decision = decide(metadata, session.location, hops=hops, last_seen=last_seen)
         self._roster.learn(metadata)
+        if self._roster.leader not in {None, leader} and leader is not None:
+            self._events.emit(LeaderChanged(str(self._roster.leader)))
         if not isinstance(decision, Stay):
             return decision
         if decision.reason not in {StayReason.ONLY_NODE, StayReason.AT_LEADER}:
@@ -452,6 +485,9 @@ class Link:
                 )
                 return None
             raise _Unusable(broken.reason) from broken
+        if metadata.leader_epoch is not None:
+            # It is a Windsprite server (spec 09, 2), which answers requests in their order.
+            session.connection.places.limit = self._options.max_in_flight
         return metadata
 
     async def _sleep(self, seconds: float) -> None:

@@ -104,7 +104,7 @@ class Memberships:
         self._joins[group] = None
         self._rotations.pop(group, None)
 
-    async def leave(self, group: Group, doing: str) -> None:
+    async def leave(self, group: Group, doing: str, deadline: float | None = None) -> None:
         """End a membership, and forget it in any case.
 
         Raises:
@@ -113,7 +113,7 @@ class Memberships:
         was_joined = self.forget(group)
         request = LeaveConsumerGroup(group.stream, group.topic, group.group)
         try:
-            await self._call(request, doing, None, Safety.READ)
+            await self._call(request, doing, deadline, Safety.READ)
         except NotFound as error:
             # Its session ended meanwhile, or an earlier attempt has done it.
             if not was_joined or error.code is not ErrorCode.CONSUMER_GROUP_MEMBER_NOT_FOUND:

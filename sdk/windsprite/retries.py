@@ -16,6 +16,9 @@ everything hangs on one question, *can it have been executed?*
 within one session only. "Reconnect" goes on with a new session and a new encoding. Once a write
 has perhaps been executed, that stays so: it is not taken to another session any more, whatever is
 answered to its repeats. A caller that asked for at-least-once takes it there nevertheless.
+
+All of it holds for each of several requests on their way by itself: when a connection breaks, those
+that were sent are in doubt, and those that were waiting are not and go on.
 """
 
 from __future__ import annotations
@@ -120,6 +123,11 @@ class Course:
         self._reconnects = 0
         self._refused = False
         self._in_doubt = False
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it is a write that may have been executed already."""
+        return self._in_doubt
 
     def refused(self, code: ErrorCode, *, executed: bool, now: float) -> Step:
         """What to do after the server answered with an error.

@@ -21,11 +21,14 @@ from windsprite_protocol.model.sessions import (
     LoginWithToken,
 )
 from windsprite_protocol.v0_11.calling import RemoteError, decode_reply, encode_request
+from windsprite_protocol.v0_11.decoder import Frame
 from windsprite_protocol.v0_11.frames import PROTOCOL_VERSION, unpack_reply
 from windsprite_protocol.v0_11.table import GENERATION
 
 SDK_NAME: Final = "windsprite"
 SDK_VERSION: Final = "0.1.0"
+
+_NUMBERS_BEHIND: Final = 32
 
 Request: TypeAlias = Any
 """A request of `windsprite_protocol.model`."""
@@ -95,6 +98,25 @@ class Session:
             EvictedError: The server ended the session.
         """
         frame = await self.connection.exchange(prepared.parts, deadline)
+        return self._read(frame, prepared)
+
+    async def exchange_on_place(self, prepared: Prepared, deadline: float) -> Any:  # noqa: ANN401
+        """As `exchange`, on a place of the connection that was taken.
+
+        Raises:
+            As `exchange`.
+        """
+        frame = await self.connection.send(prepared.parts, deadline)
+        return self._read(frame, prepared)
+
+    def is_behind(self, prepared: Prepared) -> bool:
+        """Whether the number of a request is far behind: servers remember no more than 128 back.
+
+        What was surely not executed then takes a new one (spec 01, 6.6).
+        """
+        return prepared.number + _NUMBERS_BEHIND < self._next_number
+
+    def _read(self, frame: Frame, prepared: Prepared) -> Any:  # noqa: ANN401
         try:
             header, value = decode_reply(frame, prepared.command)
         except RemoteError:

@@ -79,7 +79,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Silence:
-    """Execute nothing and never answer."""
+    """Execute nothing and never answer, and nothing that comes on this connection later."""
 
 
 @dataclass(frozen=True)
@@ -354,7 +354,7 @@ class ScriptedConnection(asyncio.Protocol):
             case None:
                 self.send(self._encode(call, self._good_answer(request, call.header.operation)))
             case Silence():
-                pass
+                await asyncio.get_running_loop().create_future()  # nor those after it
             case Bytes(data):
                 self.send([data])
             case Mangled(change):

@@ -668,7 +668,10 @@ async def test_a_caller_that_gives_up_leaves_the_connection_in_order() -> None:
 
 @in_virtual_time
 async def test_a_write_that_is_given_up_while_waiting_was_not_done() -> None:
-    async with await ScriptedCluster().start() as cluster, connect(cluster.url()) as client:
+    async with (
+        await ScriptedCluster().start() as cluster,
+        connect(cluster.url(), max_in_flight=1) as client,
+    ):
         cluster.nodes[0].script(GetStreams, [Delay(10)])
         slow = asyncio.create_task(client.get_streams())
         await asyncio.sleep(1)
@@ -804,7 +807,7 @@ async def test_the_same_server_is_not_dialled_again_too_soon() -> None:
 async def test_closing_ends_what_is_under_way() -> None:
     async with await ScriptedCluster().start() as cluster:
         cluster.nodes[0].script(GetStreams, [Silence()])
-        async with connect(cluster.url()) as client:
+        async with connect(cluster.url(), max_in_flight=1) as client:
             reading = asyncio.create_task(client.get_streams())
             sending = asyncio.create_task(client.send("s", "t", [b"one"]))
             await asyncio.sleep(1)

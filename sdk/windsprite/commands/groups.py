@@ -1,5 +1,7 @@
 """Consumer groups."""
 
+# ruff: noqa: ASYNC109 - a timeout covers more than one wait, with repeats and new connections
+
 from __future__ import annotations
 
 from windsprite.commands.base import Commands
@@ -38,7 +40,7 @@ class GroupCommands(Commands):
     """
 
     async def create_consumer_group(
-        self, stream: Identifier, topic: Identifier, name: str
+        self, stream: Identifier, topic: Identifier, name: str, *, timeout: float | None = None
     ) -> ConsumerGroupDetails:
         """Create a group without members.
 
@@ -46,18 +48,26 @@ class GroupCommands(Commands):
             stream: Where.
             topic: Where.
             name: 1 to 255 bytes of UTF-8; other topics may have a group of the same name.
+            timeout: Seconds for all of it.
 
         Raises:
             NotFound: There is no such stream or topic.
             AlreadyExists: The topic has a group with this name.
         """
         details: ConsumerGroupDetails = await self._caller.call(
-            CreateConsumerGroup(stream, topic, name), f"create_consumer_group {name!r}"
+            CreateConsumerGroup(stream, topic, name),
+            f"create_consumer_group {name!r}",
+            time_limit=timeout,
         )
         return details
 
     async def get_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
     ) -> ConsumerGroupDetails | None:
         """A group and the partitions of its members; None if there is no such group.
 
@@ -65,12 +75,14 @@ class GroupCommands(Commands):
             NotFound: There is no such stream or topic.
         """
         details: ConsumerGroupDetails | None = await self._caller.call(
-            GetConsumerGroup(stream, topic, group), f"get_consumer_group {group!r}"
+            GetConsumerGroup(stream, topic, group),
+            f"get_consumer_group {group!r}",
+            time_limit=timeout,
         )
         return details
 
     async def get_consumer_groups(
-        self, stream: Identifier, topic: Identifier
+        self, stream: Identifier, topic: Identifier, *, timeout: float | None = None
     ) -> tuple[ConsumerGroup, ...]:
         """All groups of a topic, by ascending id.
 
@@ -78,13 +90,18 @@ class GroupCommands(Commands):
             NotFound: There is no such stream or topic.
         """
         groups: tuple[ConsumerGroup, ...] = await self._caller.call(
-            GetConsumerGroups(stream, topic), f"get_consumer_groups {topic!r}"
+            GetConsumerGroups(stream, topic), f"get_consumer_groups {topic!r}", time_limit=timeout
         )
         # Not every server sorts them.
         return tuple(sorted(groups, key=lambda group: group.id))
 
     async def delete_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
     ) -> None:
         """Delete a group, its memberships and its stored offsets.
 
@@ -92,12 +109,19 @@ class GroupCommands(Commands):
             NotFound: There is no such stream, topic or group.
         """
         await self._caller.call(
-            DeleteConsumerGroup(stream, topic, group), f"delete_consumer_group {group!r}"
+            DeleteConsumerGroup(stream, topic, group),
+            f"delete_consumer_group {group!r}",
+            time_limit=timeout,
         )
         self._memberships.forget(Group(stream, topic, group))
 
     async def join_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
     ) -> None:
         """Become a member of a group; nothing happens if this client is one already.
 
@@ -108,10 +132,17 @@ class GroupCommands(Commands):
             NotFound: There is no such stream, topic or group.
         """
         doing = f"join_consumer_group {group!r}"
-        await self._memberships.join(Group(stream, topic, group), doing)
+        await self._memberships.join(
+            Group(stream, topic, group), doing, self._caller.deadline(timeout)
+        )
 
     async def leave_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
     ) -> None:
         """End the membership of a group; its partitions go to the other members at once.
 
@@ -119,10 +150,17 @@ class GroupCommands(Commands):
             NotFound: There is no such stream, topic or group, or this client is no member.
         """
         doing = f"leave_consumer_group {group!r}"
-        await self._memberships.leave(Group(stream, topic, group), doing)
+        await self._memberships.leave(
+            Group(stream, topic, group), doing, self._caller.deadline(timeout)
+        )
 
     async def sync_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
     ) -> GroupAssignment | None:
         """The partitions that this client may poll as a member; None if it is no member.
 
@@ -130,4 +168,6 @@ class GroupCommands(Commands):
         the stream exist.
         """
         doing = f"sync_consumer_group {group!r}"
-        return await self._memberships.sync(Group(stream, topic, group), doing)
+        return await self._memberships.sync(
+            Group(stream, topic, group), doing, self._caller.deadline(timeout)
+        )

@@ -1,5 +1,7 @@
 """Sending and polling messages."""
 
+# ruff: noqa: ASYNC109 - a timeout covers more than one wait, with repeats and new connections
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,6 +11,7 @@ from windsprite.commands.base import Commands
 from windsprite.errors import InvalidRequest
 from windsprite.memberships import Group
 from windsprite.messages import Batch, From, Headers, Message, build_send, read_batch, reader_of
+from windsprite.order import Whole
 from windsprite.retries import Safety
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.identifiers import Consumer, ConsumerKind, Identifier
@@ -33,7 +36,8 @@ class MessageCommands(Commands):
         partition: int | None = None,
         headers: Headers | None = None,
         retry: RetryMode | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - covers more than a wait
+        ordered: bool = True,
+        timeout: float | None = None,
     ) -> Confirmation | None:
         """Append messages to one partition of a topic, all or none of them.
 
@@ -53,6 +57,8 @@ class MessageCommands(Commands):
             retry: What happens if nobody can tell whether the messages were stored:
                 `safe` raises `OutcomeUnknown`; `at-least-once` sends them again, with the same
                 message ids. None: as `send_retry` of the client says.
+            ordered: Whether it waits for sends that were made before it and may go to the same
+                partition, and such sends wait for it; see `Client`.
             timeout: Seconds for all of it.
 
         Returns:
@@ -80,6 +86,7 @@ class MessageCommands(Commands):
             f"send to {topic!r}",
             time_limit=timeout,
             safety=Safety.AT_LEAST_ONCE if mode == "at-least-once" else Safety.WRITE,
+            rank=None if ordered else Whole.FREE,
         )
         return confirmations.items[0] if confirmations.items else None
 
@@ -94,7 +101,7 @@ class MessageCommands(Commands):
         consumer: Identifier | Consumer | None = None,
         group: Identifier | None = None,
         auto_commit: bool = False,
-        timeout: float | None = None,  # noqa: ASYNC109 - covers more than a wait
+        timeout: float | None = None,
     ) -> Batch:
         """Read messages of a partition; comes back at once, with none if there are none.
 

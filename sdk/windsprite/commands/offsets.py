@@ -1,5 +1,7 @@
 """Stored offsets of consumers and consumer groups."""
 
+# ruff: noqa: ASYNC109 - a timeout covers more than one wait, with repeats and new connections
+
 from __future__ import annotations
 
 from windsprite.commands.base import Commands
@@ -29,6 +31,7 @@ class OffsetCommands(Commands):
         partition: int = 0,
         consumer: Identifier | Consumer | None = None,
         group: Identifier | None = None,
+        timeout: float | None = None,
     ) -> ConsumerOffset | None:
         """The offset stored for a consumer or a group; None if nothing is stored.
 
@@ -38,6 +41,7 @@ class OffsetCommands(Commands):
         offset: ConsumerOffset | None = await self._caller.call(
             GetConsumerOffset(reader_of(consumer, group), stream, topic, partition),
             f"get_consumer_offset {topic!r}",
+            time_limit=timeout,
         )
         return offset
 
@@ -50,6 +54,7 @@ class OffsetCommands(Commands):
         partition: int = 0,
         consumer: Identifier | Consumer | None = None,
         group: Identifier | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Store the offset of the last message a consumer is done with; it may go back.
 
@@ -64,6 +69,7 @@ class OffsetCommands(Commands):
                 reader_of(consumer, group), stream, topic, partition, offset, AckLevel.QUORUM
             ),
             f"store_consumer_offset {topic!r}",
+            time_limit=timeout,
         )
 
     async def delete_consumer_offset(
@@ -74,6 +80,7 @@ class OffsetCommands(Commands):
         partition: int = 0,
         consumer: Identifier | Consumer | None = None,
         group: Identifier | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Forget the offset stored for a consumer.
 
@@ -86,4 +93,5 @@ class OffsetCommands(Commands):
                 reader_of(consumer, group), stream, topic, partition, AckLevel.QUORUM
             ),
             f"delete_consumer_offset {topic!r}",
+            time_limit=timeout,
         )

@@ -1,5 +1,7 @@
 """The server itself, the cluster, and who is connected."""
 
+# ruff: noqa: ASYNC109 - a timeout covers more than one wait, with repeats and new connections
+
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
@@ -39,35 +41,39 @@ SnapshotSection: TypeAlias = Literal[
 class SystemCommands(Commands):
     """The server itself, the cluster, and who is connected."""
 
-    async def ping(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - covers more than a wait
+    async def ping(self, *, timeout: float | None = None) -> None:
         """See that the server answers; works without a login."""
         await self._caller.call(Ping(), "ping", time_limit=timeout)
 
-    async def get_cluster_metadata(self) -> ClusterMetadata:
+    async def get_cluster_metadata(self, *, timeout: float | None = None) -> ClusterMetadata:
         """Who is in the cluster and who leads it.
 
         `cluster_id` and `leader_epoch` are None and nodes have no `identity` if the server is not
         a Windsprite server.
         """
         metadata: ClusterMetadata = await self._caller.call(
-            GetClusterMetadata(), "get_cluster_metadata"
+            GetClusterMetadata(), "get_cluster_metadata", time_limit=timeout
         )
         return metadata
 
-    async def me(self) -> ClientDetails:
+    async def me(self, *, timeout: float | None = None) -> ClientDetails:
         """How the server sees this connection."""
-        details: ClientDetails = await self._caller.call(GetMe(), "me")
+        details: ClientDetails = await self._caller.call(GetMe(), "me", time_limit=timeout)
         return details
 
-    async def stats(self) -> Stats:
+    async def stats(self, *, timeout: float | None = None) -> Stats:
         """The figures of the server."""
-        stats: Stats = await self._caller.call(GetStats(), "stats")
+        stats: Stats = await self._caller.call(GetStats(), "stats", time_limit=timeout)
         return stats
 
-    async def describe_options(self, scope: OptionScopeName = "topic") -> tuple[OptionSpec, ...]:
+    async def describe_options(
+        self, scope: OptionScopeName = "topic", *, timeout: float | None = None
+    ) -> tuple[OptionSpec, ...]:
         """The options that topics, streams or users may be given when they are created."""
         specs: tuple[OptionSpec, ...] = await self._caller.call(
-            DescribeOptions(OptionScope[scope.upper()]), f"describe_options {scope!r}"
+            DescribeOptions(OptionScope[scope.upper()]),
+            f"describe_options {scope!r}",
+            time_limit=timeout,
         )
         return specs
 
@@ -75,7 +81,7 @@ class SystemCommands(Commands):
         self,
         *sections: SnapshotSection,
         compression: SnapshotCompressionName = "deflated",
-        timeout: float | None = None,  # noqa: ASYNC109 - covers more than a wait
+        timeout: float | None = None,
     ) -> bytes:
         """A ZIP archive that describes the state of the server, for whoever helps with it.
 
@@ -100,14 +106,18 @@ class SystemCommands(Commands):
         )
         return snapshot.archive
 
-    async def get_clients(self) -> tuple[ClientInfo, ...]:
+    async def get_clients(self, *, timeout: float | None = None) -> tuple[ClientInfo, ...]:
         """All connections of the node."""
-        clients: tuple[ClientInfo, ...] = await self._caller.call(GetClients(), "get_clients")
+        clients: tuple[ClientInfo, ...] = await self._caller.call(
+            GetClients(), "get_clients", time_limit=timeout
+        )
         return clients
 
-    async def get_client(self, client_id: int) -> ClientDetails | None:
+    async def get_client(
+        self, client_id: int, *, timeout: float | None = None
+    ) -> ClientDetails | None:
         """One connection by its number; None if there is none with this number."""
         details: ClientDetails | None = await self._caller.call(
-            GetClient(client_id), f"get_client {client_id}"
+            GetClient(client_id), f"get_client {client_id}", time_limit=timeout
         )
         return details

@@ -1,5 +1,7 @@
 """Personal access tokens of the user who is logged in."""
 
+# ruff: noqa: ASYNC109 - a timeout covers more than one wait, with repeats and new connections
+
 from __future__ import annotations
 
 from windsprite.address import Token
@@ -25,13 +27,16 @@ class TokenCommands(Commands):
     may then do what the user may do at that time.
     """
 
-    async def create_token(self, name: str, *, expiry: Duration | None = None) -> Token:
+    async def create_token(
+        self, name: str, *, expiry: Duration | None = None, timeout: float | None = None
+    ) -> Token:
         """Make a token.
 
         Args:
             name: 1 to 255 bytes, unique among the tokens of the user.
             expiry: How long logins with it are possible: a `timedelta` or a text such as
                 `"30 days"`; None: for ever.
+            timeout: Seconds for all of it.
 
         Returns:
             The secret in `.token`. No server can show it again.
@@ -42,21 +47,25 @@ class TokenCommands(Commands):
             InvalidRequest: The expiry is no positive duration.
         """
         doing = f"create_token {name!r}"
-        raw: RawToken = await self._caller.call(CreateToken(name, _lifetime(doing, expiry)), doing)
+        raw: RawToken = await self._caller.call(
+            CreateToken(name, _lifetime(doing, expiry)), doing, time_limit=timeout
+        )
         return Token(raw.token)
 
-    async def get_tokens(self) -> tuple[TokenInfo, ...]:
+    async def get_tokens(self, *, timeout: float | None = None) -> tuple[TokenInfo, ...]:
         """The tokens of the user without their secrets, by name; also those just expired."""
-        tokens: tuple[TokenInfo, ...] = await self._caller.call(GetTokens(), "get_tokens")
+        tokens: tuple[TokenInfo, ...] = await self._caller.call(
+            GetTokens(), "get_tokens", time_limit=timeout
+        )
         return tuple(sorted(tokens, key=lambda token: token.name))
 
-    async def delete_token(self, name: str) -> None:
+    async def delete_token(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a token; sessions that were opened with it go on.
 
         Raises:
             NotFound: The user has no token with this name.
         """
-        await self._caller.call(DeleteToken(name), f"delete_token {name!r}")
+        await self._caller.call(DeleteToken(name), f"delete_token {name!r}", time_limit=timeout)
 
 
 def _lifetime(doing: str, expiry: Duration | None) -> int:

@@ -1,5 +1,7 @@
 """Topics, their partitions and segments."""
 
+# ruff: noqa: ASYNC109 - a timeout covers more than one wait, with repeats and new connections
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -51,6 +53,7 @@ class TopicCommands(Commands):
         size_of_messages_required_to_save: Size | None = None,
         preallocate_segments: bool | None = None,
         options: Mapping[str, PythonValue] | None = None,
+        timeout: float | None = None,
     ) -> TopicDetails:
         """Create a topic. What is None is left to the server.
 
@@ -70,6 +73,7 @@ class TopicCommands(Commands):
             size_of_messages_required_to_save: Bytes after which they are written to disk.
             preallocate_segments: Reserve the disk space of segments in advance.
             options: Further options that the server may know.
+            timeout: Seconds for all of it.
 
         Raises:
             NotFound: There is no such stream.
@@ -94,21 +98,25 @@ class TopicCommands(Commands):
             partitions,
         )
         details: TopicDetails = await self._caller.call(
-            CreateTopic(stream, partitions, name, block), doing
+            CreateTopic(stream, partitions, name, block), doing, time_limit=timeout
         )
         return details
 
-    async def get_topic(self, stream: Identifier, topic: Identifier) -> TopicDetails | None:
+    async def get_topic(
+        self, stream: Identifier, topic: Identifier, *, timeout: float | None = None
+    ) -> TopicDetails | None:
         """A topic and its partitions; None if there is no such topic or stream."""
         details: TopicDetails | None = await self._caller.call(
-            GetTopic(stream, topic), f"get_topic {topic!r}"
+            GetTopic(stream, topic), f"get_topic {topic!r}", time_limit=timeout
         )
         return details
 
-    async def get_topics(self, stream: Identifier) -> tuple[Topic, ...]:
+    async def get_topics(
+        self, stream: Identifier, *, timeout: float | None = None
+    ) -> tuple[Topic, ...]:
         """All topics of a stream, by ascending id; none if there is no such stream."""
         topics: tuple[Topic, ...] = await self._caller.call(
-            GetTopics(stream), f"get_topics {stream!r}"
+            GetTopics(stream), f"get_topics {stream!r}", time_limit=timeout
         )
         return topics
 
@@ -122,6 +130,7 @@ class TopicCommands(Commands):
         message_expiry: Duration | None = None,
         max_topic_size: Size | None = None,
         options: Mapping[str, PythonValue] | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Rename a topic and change some of its options. What is None stays as it is.
 
@@ -133,6 +142,7 @@ class TopicCommands(Commands):
             message_expiry: As in `create_topic`.
             max_topic_size: As in `create_topic`.
             options: Further options that the server may know.
+            timeout: Seconds for all of it.
 
         Raises:
             NotFound: There is no such stream or topic.
@@ -149,25 +159,35 @@ class TopicCommands(Commands):
             },
             options or {},
         )
-        await self._caller.call(UpdateTopic(stream, topic, name, block), doing)
+        await self._caller.call(UpdateTopic(stream, topic, name, block), doing, time_limit=timeout)
 
-    async def purge_topic(self, stream: Identifier, topic: Identifier) -> None:
+    async def purge_topic(
+        self, stream: Identifier, topic: Identifier, *, timeout: float | None = None
+    ) -> None:
         """Delete all messages and stored offsets of a topic.
 
         Raises:
             NotFound: There is no such stream or topic.
         """
-        await self._caller.call(PurgeTopic(stream, topic), f"purge_topic {topic!r}")
+        await self._caller.call(
+            PurgeTopic(stream, topic), f"purge_topic {topic!r}", time_limit=timeout
+        )
 
-    async def delete_topic(self, stream: Identifier, topic: Identifier) -> None:
+    async def delete_topic(
+        self, stream: Identifier, topic: Identifier, *, timeout: float | None = None
+    ) -> None:
         """Delete a topic with all it holds.
 
         Raises:
             NotFound: There is no such stream or topic.
         """
-        await self._caller.call(DeleteTopic(stream, topic), f"delete_topic {topic!r}")
+        await self._caller.call(
+            DeleteTopic(stream, topic), f"delete_topic {topic!r}", time_limit=timeout
+        )
 
-    async def create_partitions(self, stream: Identifier, topic: Identifier, count: int) -> None:
+    async def create_partitions(
+        self, stream: Identifier, topic: Identifier, count: int, *, timeout: float | None = None
+    ) -> None:
         """Add 1 to 1000 partitions to a topic; keys go to other partitions from then on.
 
         Raises:
@@ -175,10 +195,14 @@ class TopicCommands(Commands):
             InvalidRequest: The count is out of bounds.
         """
         await self._caller.call(
-            CreatePartitions(stream, topic, count), f"create_partitions {topic!r}"
+            CreatePartitions(stream, topic, count),
+            f"create_partitions {topic!r}",
+            time_limit=timeout,
         )
 
-    async def delete_partitions(self, stream: Identifier, topic: Identifier, count: int) -> None:
+    async def delete_partitions(
+        self, stream: Identifier, topic: Identifier, count: int, *, timeout: float | None = None
+    ) -> None:
         """Remove the partitions with the highest ids, and their messages, from a topic.
 
         Raises:
@@ -186,11 +210,19 @@ class TopicCommands(Commands):
             InvalidRequest: The count is out of bounds.
         """
         await self._caller.call(
-            DeletePartitions(stream, topic, count), f"delete_partitions {topic!r}"
+            DeletePartitions(stream, topic, count),
+            f"delete_partitions {topic!r}",
+            time_limit=timeout,
         )
 
     async def delete_segments(
-        self, stream: Identifier, topic: Identifier, partition: int, count: int
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        partition: int,
+        count: int,
+        *,
+        timeout: float | None = None,
     ) -> None:
         """Remove the oldest sealed segments, and their messages, from a partition.
 
@@ -198,5 +230,7 @@ class TopicCommands(Commands):
             NotFound: There is no such stream, topic or partition.
         """
         await self._caller.call(
-            DeleteSegments(stream, topic, partition, count), f"delete_segments {topic!r}"
+            DeleteSegments(stream, topic, partition, count),
+            f"delete_segments {topic!r}",
+            time_limit=timeout,
         )

@@ -1,5 +1,7 @@
 """Users, their permissions and their passwords."""
 
+# ruff: noqa: ASYNC109 - a timeout covers more than one wait, with repeats and new connections
+
 from __future__ import annotations
 
 from typing import Final
@@ -39,6 +41,7 @@ class UserCommands(Commands):
         *,
         status: UserStatus = UserStatus.ACTIVE,
         permissions: Permissions | None = None,
+        timeout: float | None = None,
     ) -> UserDetails:
         """Create a user.
 
@@ -47,6 +50,7 @@ class UserCommands(Commands):
             password: 3 to 100 bytes of UTF-8. It is sent as it is: use TLS.
             status: Whether the user may log in.
             permissions: What the user may do; None: nothing.
+            timeout: Seconds for all of it.
 
         Raises:
             AlreadyExists: There is a user with this name.
@@ -54,18 +58,26 @@ class UserCommands(Commands):
         """
         _check_password("create_user", password)
         details: UserDetails = await self._caller.call(
-            CreateUser(username, password, status, permissions), f"create_user {username!r}"
+            CreateUser(username, password, status, permissions),
+            f"create_user {username!r}",
+            time_limit=timeout,
         )
         return details
 
-    async def get_user(self, user: Identifier) -> UserDetails | None:
+    async def get_user(
+        self, user: Identifier, *, timeout: float | None = None
+    ) -> UserDetails | None:
         """A user and its permissions; None if there is no such user."""
-        details: UserDetails | None = await self._caller.call(GetUser(user), f"get_user {user!r}")
+        details: UserDetails | None = await self._caller.call(
+            GetUser(user), f"get_user {user!r}", time_limit=timeout
+        )
         return details
 
-    async def get_users(self) -> tuple[User, ...]:
+    async def get_users(self, *, timeout: float | None = None) -> tuple[User, ...]:
         """All users, by ascending id."""
-        users: tuple[User, ...] = await self._caller.call(GetUsers(), "get_users")
+        users: tuple[User, ...] = await self._caller.call(
+            GetUsers(), "get_users", time_limit=timeout
+        )
         return users
 
     async def update_user(
@@ -74,6 +86,7 @@ class UserCommands(Commands):
         *,
         username: str | None = None,
         status: UserStatus | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Rename a user, or change whether it may log in. What is None stays as it is.
 
@@ -84,9 +97,13 @@ class UserCommands(Commands):
             AlreadyExists: Another user has this name.
             InvalidRequest: The name does not have 3 to 50 bytes.
         """
-        await self._caller.call(UpdateUser(user, username, status), f"update_user {user!r}")
+        await self._caller.call(
+            UpdateUser(user, username, status), f"update_user {user!r}", time_limit=timeout
+        )
 
-    async def update_permissions(self, user: Identifier, permissions: Permissions | None) -> None:
+    async def update_permissions(
+        self, user: Identifier, permissions: Permissions | None, *, timeout: float | None = None
+    ) -> None:
         """Replace all permissions of a user, for open sessions, too; None takes them away.
 
         Raises:
@@ -94,11 +111,16 @@ class UserCommands(Commands):
             InvalidRequest: It is the root user, whose permissions cannot be changed.
         """
         await self._caller.call(
-            UpdatePermissions(user, permissions), f"update_permissions {user!r}"
+            UpdatePermissions(user, permissions), f"update_permissions {user!r}", time_limit=timeout
         )
 
     async def change_password(
-        self, user: Identifier, current_password: str, new_password: str
+        self,
+        user: Identifier,
+        current_password: str,
+        new_password: str,
+        *,
+        timeout: float | None = None,
     ) -> None:
         """Change a password. Open sessions and tokens stay valid.
 
@@ -109,6 +131,7 @@ class UserCommands(Commands):
             user: Whose; of others only with the permission to manage users.
             current_password: Has to be known, to those who manage users as well.
             new_password: 3 to 100 bytes of UTF-8.
+            timeout: Seconds for all of it.
 
         Raises:
             NotFound: There is no such user.
@@ -117,17 +140,19 @@ class UserCommands(Commands):
         """
         _check_password("change_password", new_password)
         await self._caller.call(
-            ChangePassword(user, current_password, new_password), f"change_password {user!r}"
+            ChangePassword(user, current_password, new_password),
+            f"change_password {user!r}",
+            time_limit=timeout,
         )
 
-    async def delete_user(self, user: Identifier) -> None:
+    async def delete_user(self, user: Identifier, *, timeout: float | None = None) -> None:
         """Delete a user with its tokens; its name and its id may come again.
 
         Raises:
             NotFound: There is no such user.
             InvalidRequest: It is the root user, which stays.
         """
-        await self._caller.call(DeleteUser(user), f"delete_user {user!r}")
+        await self._caller.call(DeleteUser(user), f"delete_user {user!r}", time_limit=timeout)
 
 
 def _check_password(doing: str, password: str) -> None:

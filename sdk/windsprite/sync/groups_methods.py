@@ -30,7 +30,7 @@ class GroupCommands(Blocking[Target]):
     """
 
     def create_consumer_group(
-        self, stream: Identifier, topic: Identifier, name: str
+        self, stream: Identifier, topic: Identifier, name: str, *, timeout: float | None = None
     ) -> ConsumerGroupDetails:
         """Create a group without members.
 
@@ -38,44 +38,66 @@ class GroupCommands(Blocking[Target]):
             stream: Where.
             topic: Where.
             name: 1 to 255 bytes of UTF-8; other topics may have a group of the same name.
+            timeout: Seconds for all of it.
 
         Raises:
             NotFound: There is no such stream or topic.
             AlreadyExists: The topic has a group with this name.
         """
-        return self._thread.run(self._target.create_consumer_group(stream, topic, name))
+        return self._thread.run(
+            self._target.create_consumer_group(stream, topic, name, timeout=timeout)
+        )
 
     def get_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
     ) -> ConsumerGroupDetails | None:
         """A group and the partitions of its members; None if there is no such group.
 
         Raises:
             NotFound: There is no such stream or topic.
         """
-        return self._thread.run(self._target.get_consumer_group(stream, topic, group))
+        return self._thread.run(
+            self._target.get_consumer_group(stream, topic, group, timeout=timeout)
+        )
 
     def get_consumer_groups(
-        self, stream: Identifier, topic: Identifier
+        self, stream: Identifier, topic: Identifier, *, timeout: float | None = None
     ) -> tuple[ConsumerGroup, ...]:
         """All groups of a topic, by ascending id.
 
         Raises:
             NotFound: There is no such stream or topic.
         """
-        return self._thread.run(self._target.get_consumer_groups(stream, topic))
+        return self._thread.run(self._target.get_consumer_groups(stream, topic, timeout=timeout))
 
     def delete_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
     ) -> None:
         """Delete a group, its memberships and its stored offsets.
 
         Raises:
             NotFound: There is no such stream, topic or group.
         """
-        self._thread.run(self._target.delete_consumer_group(stream, topic, group))
+        self._thread.run(self._target.delete_consumer_group(stream, topic, group, timeout=timeout))
 
-    def join_consumer_group(self, stream: Identifier, topic: Identifier, group: Identifier) -> None:
+    def join_consumer_group(
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
+    ) -> None:
         """Become a member of a group; nothing happens if this client is one already.
 
         Use the same names or numbers in all calls that concern the membership: the client knows it
@@ -84,24 +106,36 @@ class GroupCommands(Blocking[Target]):
         Raises:
             NotFound: There is no such stream, topic or group.
         """
-        self._thread.run(self._target.join_consumer_group(stream, topic, group))
+        self._thread.run(self._target.join_consumer_group(stream, topic, group, timeout=timeout))
 
     def leave_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
     ) -> None:
         """End the membership of a group; its partitions go to the other members at once.
 
         Raises:
             NotFound: There is no such stream, topic or group, or this client is no member.
         """
-        self._thread.run(self._target.leave_consumer_group(stream, topic, group))
+        self._thread.run(self._target.leave_consumer_group(stream, topic, group, timeout=timeout))
 
     def sync_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        group: Identifier,
+        *,
+        timeout: float | None = None,
     ) -> GroupAssignment | None:
         """The partitions that this client may poll as a member; None if it is no member.
 
         `poll` does this by itself when it has to. Nothing tells whether the group, the topic and
         the stream exist.
         """
-        return self._thread.run(self._target.sync_consumer_group(stream, topic, group))
+        return self._thread.run(
+            self._target.sync_consumer_group(stream, topic, group, timeout=timeout)
+        )

@@ -25,6 +25,7 @@ class MessageCommands(Blocking[Target]):
         partition: int | None = None,
         headers: Headers | None = None,
         retry: RetryMode | None = None,
+        ordered: bool = True,
         timeout: float | None = None,
     ) -> Confirmation | None:
         """Append messages to one partition of a topic, all or none of them.
@@ -45,6 +46,8 @@ class MessageCommands(Blocking[Target]):
             retry: What happens if nobody can tell whether the messages were stored:
                 `safe` raises `OutcomeUnknown`; `at-least-once` sends them again, with the same
                 message ids. None: as `send_retry` of the client says.
+            ordered: Whether it waits for sends that were made before it and may go to the same
+                partition, and such sends wait for it; see `Client`.
             timeout: Seconds for all of it.
 
         Returns:
@@ -64,6 +67,7 @@ class MessageCommands(Blocking[Target]):
                 partition=partition,
                 headers=headers,
                 retry=retry,
+                ordered=ordered,
                 timeout=timeout,
             )
         )

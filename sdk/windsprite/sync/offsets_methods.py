@@ -24,6 +24,7 @@ class OffsetCommands(Blocking[Target]):
         partition: int = 0,
         consumer: Identifier | Consumer | None = None,
         group: Identifier | None = None,
+        timeout: float | None = None,
     ) -> ConsumerOffset | None:
         """The offset stored for a consumer or a group; None if nothing is stored.
 
@@ -32,7 +33,7 @@ class OffsetCommands(Blocking[Target]):
         """
         return self._thread.run(
             self._target.get_consumer_offset(
-                stream, topic, partition=partition, consumer=consumer, group=group
+                stream, topic, partition=partition, consumer=consumer, group=group, timeout=timeout
             )
         )
 
@@ -45,6 +46,7 @@ class OffsetCommands(Blocking[Target]):
         partition: int = 0,
         consumer: Identifier | Consumer | None = None,
         group: Identifier | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Store the offset of the last message a consumer is done with; it may go back.
 
@@ -56,7 +58,13 @@ class OffsetCommands(Blocking[Target]):
         """
         self._thread.run(
             self._target.store_consumer_offset(
-                stream, topic, offset, partition=partition, consumer=consumer, group=group
+                stream,
+                topic,
+                offset,
+                partition=partition,
+                consumer=consumer,
+                group=group,
+                timeout=timeout,
             )
         )
 
@@ -68,6 +76,7 @@ class OffsetCommands(Blocking[Target]):
         partition: int = 0,
         consumer: Identifier | Consumer | None = None,
         group: Identifier | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Forget the offset stored for a consumer.
 
@@ -77,6 +86,6 @@ class OffsetCommands(Blocking[Target]):
         """
         self._thread.run(
             self._target.delete_consumer_offset(
-                stream, topic, partition=partition, consumer=consumer, group=group
+                stream, topic, partition=partition, consumer=consumer, group=group, timeout=timeout
             )
         )

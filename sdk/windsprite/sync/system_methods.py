@@ -16,25 +16,27 @@ class SystemCommands(Blocking[Target]):
         """See that the server answers; works without a login."""
         self._thread.run(self._target.ping(timeout=timeout))
 
-    def get_cluster_metadata(self) -> ClusterMetadata:
+    def get_cluster_metadata(self, *, timeout: float | None = None) -> ClusterMetadata:
         """Who is in the cluster and who leads it.
 
         `cluster_id` and `leader_epoch` are None and nodes have no `identity` if the server is not
         a Windsprite server.
         """
-        return self._thread.run(self._target.get_cluster_metadata())
+        return self._thread.run(self._target.get_cluster_metadata(timeout=timeout))
 
-    def me(self) -> ClientDetails:
+    def me(self, *, timeout: float | None = None) -> ClientDetails:
         """How the server sees this connection."""
-        return self._thread.run(self._target.me())
+        return self._thread.run(self._target.me(timeout=timeout))
 
-    def stats(self) -> Stats:
+    def stats(self, *, timeout: float | None = None) -> Stats:
         """The figures of the server."""
-        return self._thread.run(self._target.stats())
+        return self._thread.run(self._target.stats(timeout=timeout))
 
-    def describe_options(self, scope: OptionScopeName = "topic") -> tuple[OptionSpec, ...]:
+    def describe_options(
+        self, scope: OptionScopeName = "topic", *, timeout: float | None = None
+    ) -> tuple[OptionSpec, ...]:
         """The options that topics, streams or users may be given when they are created."""
-        return self._thread.run(self._target.describe_options(scope))
+        return self._thread.run(self._target.describe_options(scope, timeout=timeout))
 
     def snapshot(
         self,
@@ -61,10 +63,10 @@ class SystemCommands(Blocking[Target]):
             self._target.snapshot(*sections, compression=compression, timeout=timeout)
         )
 
-    def get_clients(self) -> tuple[ClientInfo, ...]:
+    def get_clients(self, *, timeout: float | None = None) -> tuple[ClientInfo, ...]:
         """All connections of the node."""
-        return self._thread.run(self._target.get_clients())
+        return self._thread.run(self._target.get_clients(timeout=timeout))
 
-    def get_client(self, client_id: int) -> ClientDetails | None:
+    def get_client(self, client_id: int, *, timeout: float | None = None) -> ClientDetails | None:
         """One connection by its number; None if there is none with this number."""
-        return self._thread.run(self._target.get_client(client_id))
+        return self._thread.run(self._target.get_client(client_id, timeout=timeout))

@@ -32,6 +32,7 @@ class TopicCommands(Blocking[Target]):
         size_of_messages_required_to_save: Size | None = None,
         preallocate_segments: bool | None = None,
         options: Mapping[str, PythonValue] | None = None,
+        timeout: float | None = None,
     ) -> TopicDetails:
         """Create a topic. What is None is left to the server.
 
@@ -51,6 +52,7 @@ class TopicCommands(Blocking[Target]):
             size_of_messages_required_to_save: Bytes after which they are written to disk.
             preallocate_segments: Reserve the disk space of segments in advance.
             options: Further options that the server may know.
+            timeout: Seconds for all of it.
 
         Raises:
             NotFound: There is no such stream.
@@ -72,16 +74,19 @@ class TopicCommands(Blocking[Target]):
                 size_of_messages_required_to_save=size_of_messages_required_to_save,
                 preallocate_segments=preallocate_segments,
                 options=options,
+                timeout=timeout,
             )
         )
 
-    def get_topic(self, stream: Identifier, topic: Identifier) -> TopicDetails | None:
+    def get_topic(
+        self, stream: Identifier, topic: Identifier, *, timeout: float | None = None
+    ) -> TopicDetails | None:
         """A topic and its partitions; None if there is no such topic or stream."""
-        return self._thread.run(self._target.get_topic(stream, topic))
+        return self._thread.run(self._target.get_topic(stream, topic, timeout=timeout))
 
-    def get_topics(self, stream: Identifier) -> tuple[Topic, ...]:
+    def get_topics(self, stream: Identifier, *, timeout: float | None = None) -> tuple[Topic, ...]:
         """All topics of a stream, by ascending id; none if there is no such stream."""
-        return self._thread.run(self._target.get_topics(stream))
+        return self._thread.run(self._target.get_topics(stream, timeout=timeout))
 
     def update_topic(
         self,
@@ -93,6 +98,7 @@ class TopicCommands(Blocking[Target]):
         message_expiry: Duration | None = None,
         max_topic_size: Size | None = None,
         options: Mapping[str, PythonValue] | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Rename a topic and change some of its options. What is None stays as it is.
 
@@ -104,6 +110,7 @@ class TopicCommands(Blocking[Target]):
             message_expiry: As in `create_topic`.
             max_topic_size: As in `create_topic`.
             options: Further options that the server may know.
+            timeout: Seconds for all of it.
 
         Raises:
             NotFound: There is no such stream or topic.
@@ -119,49 +126,66 @@ class TopicCommands(Blocking[Target]):
                 message_expiry=message_expiry,
                 max_topic_size=max_topic_size,
                 options=options,
+                timeout=timeout,
             )
         )
 
-    def purge_topic(self, stream: Identifier, topic: Identifier) -> None:
+    def purge_topic(
+        self, stream: Identifier, topic: Identifier, *, timeout: float | None = None
+    ) -> None:
         """Delete all messages and stored offsets of a topic.
 
         Raises:
             NotFound: There is no such stream or topic.
         """
-        self._thread.run(self._target.purge_topic(stream, topic))
+        self._thread.run(self._target.purge_topic(stream, topic, timeout=timeout))
 
-    def delete_topic(self, stream: Identifier, topic: Identifier) -> None:
+    def delete_topic(
+        self, stream: Identifier, topic: Identifier, *, timeout: float | None = None
+    ) -> None:
         """Delete a topic with all it holds.
 
         Raises:
             NotFound: There is no such stream or topic.
         """
-        self._thread.run(self._target.delete_topic(stream, topic))
+        self._thread.run(self._target.delete_topic(stream, topic, timeout=timeout))
 
-    def create_partitions(self, stream: Identifier, topic: Identifier, count: int) -> None:
+    def create_partitions(
+        self, stream: Identifier, topic: Identifier, count: int, *, timeout: float | None = None
+    ) -> None:
         """Add 1 to 1000 partitions to a topic; keys go to other partitions from then on.
 
         Raises:
             NotFound: There is no such stream or topic.
             InvalidRequest: The count is out of bounds.
         """
-        self._thread.run(self._target.create_partitions(stream, topic, count))
+        self._thread.run(self._target.create_partitions(stream, topic, count, timeout=timeout))
 
-    def delete_partitions(self, stream: Identifier, topic: Identifier, count: int) -> None:
+    def delete_partitions(
+        self, stream: Identifier, topic: Identifier, count: int, *, timeout: float | None = None
+    ) -> None:
         """Remove the partitions with the highest ids, and their messages, from a topic.
 
         Raises:
             NotFound: There is no such stream or topic.
             InvalidRequest: The count is out of bounds.
         """
-        self._thread.run(self._target.delete_partitions(stream, topic, count))
+        self._thread.run(self._target.delete_partitions(stream, topic, count, timeout=timeout))
 
     def delete_segments(
-        self, stream: Identifier, topic: Identifier, partition: int, count: int
+        self,
+        stream: Identifier,
+        topic: Identifier,
+        partition: int,
+        count: int,
+        *,
+        timeout: float | None = None,
     ) -> None:
         """Remove the oldest sealed segments, and their messages, from a partition.
 
         Raises:
             NotFound: There is no such stream, topic or partition.
         """
-        self._thread.run(self._target.delete_segments(stream, topic, partition, count))
+        self._thread.run(
+            self._target.delete_segments(stream, topic, partition, count, timeout=timeout)
+        )

@@ -23,6 +23,7 @@ class UserCommands(Blocking[Target]):
         *,
         status: UserStatus = UserStatus.ACTIVE,
         permissions: Permissions | None = None,
+        timeout: float | None = None,
     ) -> UserDetails:
         """Create a user.
 
@@ -31,25 +32,33 @@ class UserCommands(Blocking[Target]):
             password: 3 to 100 bytes of UTF-8. It is sent as it is: use TLS.
             status: Whether the user may log in.
             permissions: What the user may do; None: nothing.
+            timeout: Seconds for all of it.
 
         Raises:
             AlreadyExists: There is a user with this name.
             InvalidRequest: The name or the password is too short or too long.
         """
         return self._thread.run(
-            self._target.create_user(username, password, status=status, permissions=permissions)
+            self._target.create_user(
+                username, password, status=status, permissions=permissions, timeout=timeout
+            )
         )
 
-    def get_user(self, user: Identifier) -> UserDetails | None:
+    def get_user(self, user: Identifier, *, timeout: float | None = None) -> UserDetails | None:
         """A user and its permissions; None if there is no such user."""
-        return self._thread.run(self._target.get_user(user))
+        return self._thread.run(self._target.get_user(user, timeout=timeout))
 
-    def get_users(self) -> tuple[User, ...]:
+    def get_users(self, *, timeout: float | None = None) -> tuple[User, ...]:
         """All users, by ascending id."""
-        return self._thread.run(self._target.get_users())
+        return self._thread.run(self._target.get_users(timeout=timeout))
 
     def update_user(
-        self, user: Identifier, *, username: str | None = None, status: UserStatus | None = None
+        self,
+        user: Identifier,
+        *,
+        username: str | None = None,
+        status: UserStatus | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Rename a user, or change whether it may log in. What is None stays as it is.
 
@@ -60,18 +69,29 @@ class UserCommands(Blocking[Target]):
             AlreadyExists: Another user has this name.
             InvalidRequest: The name does not have 3 to 50 bytes.
         """
-        self._thread.run(self._target.update_user(user, username=username, status=status))
+        self._thread.run(
+            self._target.update_user(user, username=username, status=status, timeout=timeout)
+        )
 
-    def update_permissions(self, user: Identifier, permissions: Permissions | None) -> None:
+    def update_permissions(
+        self, user: Identifier, permissions: Permissions | None, *, timeout: float | None = None
+    ) -> None:
         """Replace all permissions of a user, for open sessions, too; None takes them away.
 
         Raises:
             NotFound: There is no such user.
             InvalidRequest: It is the root user, whose permissions cannot be changed.
         """
-        self._thread.run(self._target.update_permissions(user, permissions))
+        self._thread.run(self._target.update_permissions(user, permissions, timeout=timeout))
 
-    def change_password(self, user: Identifier, current_password: str, new_password: str) -> None:
+    def change_password(
+        self,
+        user: Identifier,
+        current_password: str,
+        new_password: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
         """Change a password. Open sessions and tokens stay valid.
 
         A client that changes the password of its own user should `login` with it afterwards:
@@ -81,19 +101,22 @@ class UserCommands(Blocking[Target]):
             user: Whose; of others only with the permission to manage users.
             current_password: Has to be known, to those who manage users as well.
             new_password: 3 to 100 bytes of UTF-8.
+            timeout: Seconds for all of it.
 
         Raises:
             NotFound: There is no such user.
             AuthenticationError: The current password is another one.
             InvalidRequest: The new password is too short or too long.
         """
-        self._thread.run(self._target.change_password(user, current_password, new_password))
+        self._thread.run(
+            self._target.change_password(user, current_password, new_password, timeout=timeout)
+        )
 
-    def delete_user(self, user: Identifier) -> None:
+    def delete_user(self, user: Identifier, *, timeout: float | None = None) -> None:
         """Delete a user with its tokens; its name and its id may come again.
 
         Raises:
             NotFound: There is no such user.
             InvalidRequest: It is the root user, which stays.
         """
-        self._thread.run(self._target.delete_user(user))
+        self._thread.run(self._target.delete_user(user, timeout=timeout))

@@ -160,6 +160,7 @@ def test_options() -> None:
         "&reconnection_retries=3&reconnection_interval=500ms&reconnection_max_interval=1m 30s"
         "&reestablish_after=0&heartbeat_interval=1s&nodelay=false&dial_timeout=2s"
         "&connect_timeout=20s&request_timeout=10s&max_reply_size=1MiB&send_retry=at-least-once"
+        "&max_in_flight=4"
     )
     assert address.options == Options(
         tls=True,
@@ -175,6 +176,7 @@ def test_options() -> None:
         connect_timeout=20.0,
         request_timeout=10.0,
         max_reply_size=1024 * 1024,
+        max_in_flight=4,
         send_retry="at-least-once",
     )
     assert parse("iggy://u:p@h?reconnection_retries=unlimited").options == Options()

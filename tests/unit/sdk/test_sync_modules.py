@@ -12,12 +12,13 @@ from support.pages import load_page_script
 
 NOT_FOR_PROGRAMS = {"close_quietly", "next_of_loop", "leave_loop", "abandon_loop"}
 PAIRS = [
-    (windsprite.Client, windsprite.sync.Client, {"connect"}),
+    (windsprite.Client, windsprite.sync.Client, {"connect", "events"}),
     (windsprite.Producer, windsprite.sync.Producer, {"aclose"}),
     (windsprite.Delivery, windsprite.sync.Delivery, set()),
     (windsprite.TopicConsumer, windsprite.sync.TopicConsumer, NOT_FOR_PROGRAMS),
 ]
 BY_HAND = {
+    (windsprite.sync.Client, "close"): {"timeout"},
     (windsprite.sync.Delivery, "result"): {"timeout"},
     (windsprite.sync.Delivery, "wait"): {"timeout"},
     (windsprite.sync.TopicConsumer, "get"): {"timeout"},
