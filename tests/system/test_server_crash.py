@@ -147,12 +147,12 @@ class Stage:
                     await self._log_in(client)
                 is_of_use = True
             code = server.kill()
-        if not is_of_use and (fault is None or fault.effect != "SIGKILL"):
+        if code == -signal.SIGKILL:
+            assert is_of_use or (fault is not None and fault.effect == "SIGKILL")
+        else:
             assert code in {ExitCode.FAILED, ExitCode.DATA_DIRECTORY}
             assert not server.ready_file.exists()
-        else:
-            assert code == -signal.SIGKILL
-        assert "Traceback" not in server.output, server.output
+        assert "\nTraceback" not in server.output, server.output
         await self._compare(deepcopy(self._story))
         return trace
 
