@@ -3,7 +3,7 @@
     make bench                              the usual rows, in less than ten minutes
     make bench ARGS='--quick'               the same rows, once each, with less data
     make bench ARGS='--only headline replay'
-    make bench ARGS='--list'
+    make bench ARGS='--list'                names all rows, and those that run only if asked for
     make bench PROFILE=send-1000            where the server's time goes; see `bench.profiling`
 
 Results go to the folder `bench-results`, as JSON and as text.
@@ -11,6 +11,7 @@ Results go to the folder `bench-results`, as JSON and as text.
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from dataclasses import asdict
@@ -20,7 +21,18 @@ from pathlib import Path
 from bench import facts, profiling, report
 from bench.measurements import Results
 from bench.requirements import REQUIREMENTS
-from bench.rows import Row, Run, latency, memory, recovery, replay, round_trips, scaling, throughput
+from bench.rows import (
+    Row,
+    Run,
+    latency,
+    memory,
+    recovery,
+    replay,
+    round_trips,
+    scaling,
+    sustained,
+    throughput,
+)
 
 ROWS: dict[str, Row] = {
     row.name: row
@@ -30,6 +42,7 @@ ROWS: dict[str, Row] = {
         *replay.ROWS,
         *scaling.ROWS,
         *throughput.ROWS[1:],
+        *sustained.ROWS,
         round_trips.ClientRoundTrips(),
         *latency.ROWS,
         *recovery.ROWS,
@@ -58,11 +71,18 @@ def _measure(options: argparse.Namespace, folder: Path) -> None:
     results = Results()
     run = Run(folder, results, options.quick, not options.no_peers, options.repeats)
     wanted = options.only or [row.name for row in ROWS.values() if row.in_default]
-    for name in wanted:
+    failed: list[str] = []
+    for number, name in enumerate(wanted, start=1):
         started = time.monotonic()
-        print(f"{name}: {ROWS[name].title} ...", flush=True)
+        print(f"[{number}/{len(wanted)}] {name}: {ROWS[name].title} ...", flush=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as data:
-            ROWS[name].measure(run, Path(data))
+            try:
+                ROWS[name].measure(run, Path(data))
+            except (RuntimeError, AssertionError) as error:  # the other rows can still be measured
+                failed.append(name)
+                print(error, file=sys.stderr)
+                last_line = str(error).rstrip().rpartition("\n")[2]
+                results.skip(f"{name} failed: {last_line}")
         print(f"    {time.monotonic() - started:.0f} s", flush=True)
     lines = [*facts.told(gathered), *report.table(results)]
     lines += report.ratios(results, REQUIREMENTS)
@@ -86,6 +106,8 @@ def _measure(options: argparse.Namespace, folder: Path) -> None:
     path = options.results / f"{stem}.json"
     path.write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
     print(f"Written to {path}")
+    if failed:
+        sys.exit(f"These rows failed: {', '.join(failed)}")
 
 
 def _options() -> argparse.Namespace:

@@ -1,6 +1,6 @@
 """What the disk can do with the same bytes, in a process of its own.
 
-python -m bench.limits write FOLDER '{"batches": ...}' FSYNC
+python -m bench.limits write FOLDER '{"batches": ...}' FSYNC SYNC
 python -m bench.limits replay FOLDER CHUNK
 """
 
@@ -12,24 +12,28 @@ import threading
 import time
 from pathlib import Path
 
-from bench.clients.raw import stored_batch
+from bench.clients.raw import stored_batches
+from bench.processes import recycle_page_cache
 from bench.workload import Workload
 
 
-def sequential_write(folder: Path, workload: Workload, *, fsync: bool) -> float:
+def sequential_write(folder: Path, workload: Workload, *, fsync: bool, sync: bool) -> float:
     """Seconds to write the batches of a workload to one file, one `write` for each.
 
     Args:
         folder: Where.
         workload: What.
         fsync: Whether each of them is followed by `fdatasync`.
+        sync: Whether the time goes on until all is on the disk; else page cache is made ready.
     """
     batches = [
-        stored_batch(payloads)
+        batch
         for connection in range(workload.connections)
-        for payloads in workload.payloads(connection)
+        for batch in stored_batches(workload.payloads(connection))
     ]
     path = folder / "sequential"
+    if not sync:
+        recycle_page_cache(folder, workload.stored_bytes)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         began = time.perf_counter()
@@ -37,6 +41,8 @@ def sequential_write(folder: Path, workload: Workload, *, fsync: bool) -> float:
             os.write(descriptor, batch)
             if fsync:
                 os.fdatasync(descriptor)
+        if sync:
+            os.sync()
         return time.perf_counter() - began
     finally:
         os.close(descriptor)
@@ -76,8 +82,9 @@ def _drain(sock: socket.socket) -> None:
 def main(kind: str, folder: str, *arguments: str) -> dict[str, float]:
     if kind == "write":
         workload = Workload(**json.loads(arguments[0]))
-        fsync = arguments[1] == "True"
-        return {"seconds": sequential_write(Path(folder), workload, fsync=fsync)}
+        fsync, sync = (argument == "True" for argument in arguments[1:])
+        seconds = sequential_write(Path(folder), workload, fsync=fsync, sync=sync)
+        return {"seconds": seconds}
     seconds, size = read_and_send(Path(folder), int(arguments[0]))
     return {"seconds": seconds, "bytes": size}
 

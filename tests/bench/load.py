@@ -8,10 +8,12 @@ prints one line of JSON. See `Order` for what can be asked for.
 import asyncio
 import gc
 import json
+import os
 import sys
 import time
 from dataclasses import dataclass, replace
 from math import gcd
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -19,7 +21,7 @@ import uvloop
 
 from bench import clients
 from bench.latency import measure_latency
-from bench.processes import processor_ns
+from bench.processes import processor_ns, recycle_page_cache
 from bench.workload import Workload
 
 _PIECE = 1000
@@ -34,7 +36,7 @@ class Order:
         action: `produce` makes the place first; `consume` reads what `produce` sent and proves
             that it is all there, if the client keeps it; `verify` reads in larger pieces and
             always proves it; `latency` sends at a fixed rate and follows; `round-trips` sends one
-            batch after the other.
+            batch after the other; `delete` takes the place away again.
         address: Of the server.
         server: Its process, to be asked what it cost; 0: nobody.
         place: Where the messages go.
@@ -44,6 +46,8 @@ class Order:
         logs: Over how many logs one connection spreads its batches; 0: each has its own log.
         create: Whether the place has to be made.
         rate: For `latency`: batches in a second.
+        folder: On the disk that the server writes to; empty: page cache is not made ready.
+        sync: Whether the time goes on until all that was acknowledged is on the disk.
     """
 
     client: str
@@ -57,6 +61,8 @@ class Order:
     logs: int = 0
     create: bool = True
     rate: float = 0
+    folder: str = ""
+    sync: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "Order":
@@ -71,7 +77,7 @@ async def carry_out(order: Order) -> dict[str, Any]:
     connections = 2 if order.action == "latency" else workload.connections
     await client.open(order.address, connections)
     try:
-        if order.create and order.action not in {"consume", "verify"}:
+        if order.create and order.action not in {"consume", "verify", "delete"}:
             logs = order.logs or workload.connections
             await client.create(order.place, logs, fsync=order.fsync)
         match order.action:
@@ -85,6 +91,9 @@ async def carry_out(order: Order) -> dict[str, Any]:
                 result = await _round_trips(client, order)
             case "latency":
                 result = await measure_latency(client, order.place, workload, order.rate)
+            case "delete":
+                await client.delete(order.place)
+                result = {}
             case _:
                 message = f"there is no action {order.action!r}"
                 raise ValueError(message)
@@ -104,7 +113,9 @@ async def _produce(client: clients.Client, order: Order) -> dict[str, Any]:
         )
         for connection in range(order.workload.connections)
     ]
-    return (await _timed(order.server, work))[0]
+    if order.folder:
+        recycle_page_cache(Path(order.folder), order.workload.stored_bytes)
+    return (await _timed(order.server, work, sync=order.sync))[0]
 
 
 async def _consume(client: clients.Client, order: Order) -> dict[str, Any]:
@@ -141,13 +152,17 @@ async def _round_trips(client: clients.Client, order: Order) -> dict[str, Any]:
     return {"median_us": median(nanoseconds) / 1000}
 
 
-async def _timed(server: int, work: list[Any]) -> tuple[dict[str, Any], list[Any]]:
+async def _timed(
+    server: int, work: list[Any], *, sync: bool = False
+) -> tuple[dict[str, Any], list[Any]]:
     gc.collect()
     gc.disable()
     cost = processor_ns(server) if server else 0
     own_cost = time.process_time()
     began = time.perf_counter()
     results = await asyncio.gather(*(one() for one in work))
+    if sync:
+        os.sync()
     seconds = time.perf_counter() - began
     own_cost = time.process_time() - own_cost
     cost = processor_ns(server) - cost if server else 0

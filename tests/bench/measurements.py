@@ -57,6 +57,7 @@ class Results:
         return None
 
     def skip(self, reason: str) -> None:
-        """Note, once, what could not be measured."""
+        """Note and say, once, what could not be measured."""
         if reason not in self.skipped:
+            print(f"    skipped: {reason}", flush=True)
             self.skipped.append(reason)

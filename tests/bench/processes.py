@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+_PIECE = 1024 * 1024
+_LEFT_FREE = 500_000_000
+
 
 class System(Protocol):
     """A program that is measured.
@@ -16,11 +19,13 @@ class System(Protocol):
         durability: What an acknowledgement means, for the table.
         address: `host:port`; changes with every start.
         pid: Of the running process.
+        folder: Where its data is.
     """
 
     durability: str
     address: str
     pid: int
+    folder: Path
 
     def start(self) -> None:
         """Start it, on the data it has; returns when it answers."""
@@ -108,6 +113,45 @@ def private_bytes(pid: int) -> int:
         if line.startswith(("Private_Clean:", "Private_Dirty:")):
             kib += int(line.split()[1])
     return kib * 1024
+
+
+def recycle_page_cache(folder: Path, size: int) -> None:
+    """Have as much page cache at hand as somebody is about to fill, whoever that is.
+
+    Where memory is taken from a host only when it is first touched, new page cache costs ten times
+    as much as to write into it. Who came after somebody who deleted a file would be spared that.
+
+    Args:
+        folder: On the disk that is written to.
+        size: Bytes; the pages are those of a file that is written and deleted.
+    """
+    path = folder / "recycled"
+    piece = bytes(_PIECE)
+    with path.open("wb", buffering=0) as file:
+        for _ in range(size // _PIECE + 1):
+            file.write(piece)
+    path.unlink()
+
+
+def fill_page_cache(path: Path) -> None:
+    """Put all free memory to use, as on a machine that has been up for a while.
+
+    From then on who writes takes pages that were used before, as it is in the long run.
+
+    Args:
+        path: A file without content of its own, as large as the memory; it is made, and has to be
+            kept as long as memory is to stay in use.
+    """
+    with path.open("ab") as file:
+        file.truncate(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    buffer = bytearray(4 * _PIECE)
+    with path.open("rb", buffering=0) as file:
+        while _free_bytes() > _LEFT_FREE and file.readinto(buffer):
+            pass
+
+
+def _free_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
 def forget_cached(folder: Path) -> None:

@@ -58,7 +58,7 @@ def profile(name: str, folder: Path) -> Iterator[str]:
             stderr=subprocess.DEVNULL,
         )
         time.sleep(1)
-        found = load(ours, server, action, "profile", work, depth=depth)
+        found = load(ours, server, action, "profile", work, depth=depth, folder=str(folder))
         spy.send_signal(signal.SIGINT)
         spy.wait()
     finally:

@@ -19,12 +19,15 @@ class Workload:
         batch: Messages of a batch.
         size: Bytes of a payload, at least 16.
         connections: How many.
+        distinct: After so many batches the same come again, so that a load generator can hold what
+            is more than its memory; 0: all differ.
     """
 
     batches: int
     batch: int
     size: int
     connections: int = 1
+    distinct: int = 0
 
     @property
     def messages(self) -> int:
@@ -47,15 +50,19 @@ class Workload:
         return 256 + self.batch * (48 + self.size)
 
     def payloads(self, connection: int) -> list[list[bytes]]:
-        """The payloads of a connection, batch by batch; the first of each batch is unique."""
+        """The payloads of a connection, batch by batch; the first of each batch is unique.
+
+        Batches that come again are the same lists.
+        """
         source = random.Random(connection)
         common = [source.randbytes(self.size) for _ in range(self.batch)]
         rest = common[0][16:]
         place = connection.to_bytes(8, "big")
-        return [
+        distinct = [
             [place + number.to_bytes(8, "big") + rest, *common[1:]]
-            for number in range(self.batches)
+            for number in range(self.distinct or self.batches)
         ]
+        return [distinct[number % len(distinct)] for number in range(self.batches)]
 
     def check(self, connection: int, received: Iterable[bytes | memoryview]) -> None:
         """Prove that these are all messages of a connection, in order and unchanged.

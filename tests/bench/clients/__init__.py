@@ -30,6 +30,10 @@ class Client(Protocol):
         """Make a place."""
         ...
 
+    async def delete(self, place: str) -> None:
+        """Take a place away again, with all that is in it."""
+        ...
+
     def producing(
         self,
         place: str,

@@ -33,6 +33,9 @@ class IggyClient:
             durability=durability.PERSISTED if fsync else durability.REPLICATED,
         )
 
+    async def delete(self, place: str) -> None:
+        raise NotImplementedError
+
     def producing(
         self,
         place: str,

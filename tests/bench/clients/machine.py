@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bench.clients import Consume, Produce
 from bench.clients.link import HEAD_SIZE, Link, connected
-from bench.clients.raw import poll_request, send_request
+from bench.clients.raw import poll_request, send_request, stored_batches
 from bench.clients.session import Session, dial
 from bench.workload import Workload
 from windsprite_protocol.model.messages import Buffer
@@ -42,6 +42,9 @@ class MachineClient:
     async def create(self, place: str, logs: int, *, fsync: bool) -> None:
         pass
 
+    async def delete(self, place: str) -> None:
+        raise NotImplementedError
+
     def producing(
         self,
         place: str,
@@ -53,8 +56,11 @@ class MachineClient:
     ) -> Produce:
         session = self._sessions[connection]
         requests = [
-            asking(send_request(place, connection, batch, number, session), CONFIRMATION_SIZE)
-            for number, batch in enumerate(batches, start=1)
+            asking(
+                send_request(place, connection, batches[number - 1], number, session, batch),
+                CONFIRMATION_SIZE,
+            )
+            for number, batch in enumerate(stored_batches(batches), start=1)
         ]
         return lambda: self._links[connection].exchange(requests, depth)
 

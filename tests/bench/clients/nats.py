@@ -47,6 +47,9 @@ class NatsClient:
                 allow_atomic=self._atomic,
             )
 
+    async def delete(self, place: str) -> None:
+        raise NotImplementedError
+
     def producing(
         self,
         place: str,

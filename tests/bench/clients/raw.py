@@ -36,11 +36,22 @@ def stored_batch(payloads: list[bytes]) -> bytearray:
     return build_batch(messages)
 
 
+def stored_batches(batches: list[list[bytes]]) -> list[bytearray]:
+    """Batches as they are stored; one list of payloads that comes again is encoded once."""
+    known: dict[int, bytearray] = {}
+    return [known.get(id(one)) or known.setdefault(id(one), stored_batch(one)) for one in batches]
+
+
 def send_request(
-    place: str, partition: int, payloads: list[bytes], number: int, session: Session
+    place: str,
+    partition: int,
+    payloads: list[bytes],
+    number: int,
+    session: Session,
+    batch: Buffer | None = None,
 ) -> list[Buffer]:
-    """The frame that sends a batch."""
-    batch = stored_batch(payloads)
+    """The frame that sends a batch of these payloads, which may be encoded already."""
+    batch = stored_batch(payloads) if batch is None else batch
     request = SendMessages(place, TOPIC, ToPartition(partition), len(payloads), batch)
     return encode_request(
         GENERATION.of(SendMessages),
@@ -95,6 +106,9 @@ class RawClient:
     async def create(self, place: str, logs: int, *, fsync: bool) -> None:
         await self._sdk.create(place, logs, fsync=fsync)
 
+    async def delete(self, place: str) -> None:
+        await self._sdk.delete(place)
+
     def producing(
         self,
         place: str,
@@ -108,11 +122,12 @@ class RawClient:
             send_request(
                 place,
                 number % logs if logs else connection,
-                batch,
+                batches[number - 1],
                 number,
                 self._sessions[connection],
+                batch,
             )
-            for number, batch in enumerate(batches, start=1)
+            for number, batch in enumerate(stored_batches(batches), start=1)
         ]
 
         async def produce() -> None:

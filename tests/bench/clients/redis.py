@@ -30,6 +30,9 @@ class RedisClient:
     async def create(self, place: str, logs: int, *, fsync: bool) -> None:
         pass
 
+    async def delete(self, place: str) -> None:
+        raise NotImplementedError
+
     def producing(
         self,
         place: str,

@@ -24,6 +24,9 @@ class SdkClient:
         await self._clients[0].create_stream(place)
         await self._clients[0].create_topic(place, TOPIC, partitions=logs, durability=durability)
 
+    async def delete(self, place: str) -> None:
+        await self._clients[0].delete_stream(place)
+
     def producing(
         self,
         place: str,

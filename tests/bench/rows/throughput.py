@@ -70,7 +70,7 @@ class Throughput:
 
     def _measure_one(self, run: Run, contender: Contender, system: System, repeat: int) -> None:
         place = f"r{repeat}-{contender.client}"
-        more = {"depth": self.depth, "fsync": self.fsync}
+        more = {"depth": self.depth, "fsync": self.fsync, "folder": str(system.folder)}
         for action in ("produce", "consume"):
             os.sync()  # what was written before must not be written back meanwhile
             found = load(contender, system, action, place, self.workload, **more)
@@ -98,7 +98,7 @@ class Throughput:
     def _measure_write(self, run: Run, folder: Path) -> None:
         work = json.dumps(asdict(self.workload))
         os.sync()
-        found = run_module("bench.limits", "write", str(folder), work, str(self.fsync))
+        found = run_module("bench.limits", "write", str(folder), work, str(self.fsync), "False")
         run.results.add(
             self.workload.messages / found["seconds"],
             row=self.name,

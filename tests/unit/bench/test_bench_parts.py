@@ -1,9 +1,13 @@
 """The parts of the benchmarks on which it depends whether their figures can be believed."""
 
+from pathlib import Path
+
 import pytest
 
 from bench.clients.link import Link
 from bench.clients.machine import asking
+from bench.clients.raw import stored_batch, stored_batches
+from bench.limits import sequential_write
 from bench.measurements import Results
 from bench.report import Requirement, ratios, table
 from bench.requirements import REQUIREMENTS
@@ -33,6 +37,25 @@ def test_sizes_of_a_workload() -> None:
     assert WORK.messages == 12
     assert WORK.payload_bytes == 240
     assert WORK.stored_bytes == 6 * (256 + 2 * (48 + 20))
+
+
+def test_batches_that_come_again_are_made_once() -> None:
+    work = Workload(batches=5, batch=2, size=20, distinct=2)
+    payloads = work.payloads(0)
+    assert payloads[2:] == [*payloads[:2], payloads[0]]
+    assert payloads[0] != payloads[1]
+    stored = stored_batches(payloads)
+    assert stored[4] is stored[0]
+    assert stored[1] == stored_batch(payloads[1]) != stored[0]
+    assert sum(map(len, stored)) == work.stored_bytes
+    work.check(0, [payload for batch in payloads for payload in batch])
+    with pytest.raises(ValueError, match="connection"):
+        work.check(0, [payload for batch in payloads[:2] for payload in batch])
+
+
+def test_what_was_written_to_compare_with_is_gone_afterwards(tmp_path: Path) -> None:
+    assert sequential_write(tmp_path, WORK, fsync=False, sync=False) > 0
+    assert list(tmp_path.iterdir()) == []
 
 
 class Transport:
