@@ -55,7 +55,8 @@ class Progress:
         unhandled: Messages that were handed out and not handled yet, by their offsets.
         stored: The stored offset, as far as we know; None: nothing is stored.
         consumed: The offset of the message handed out last.
-        newest: The offset of the newest message of the partition, as of the last poll.
+        newest: The offset of the newest message of the partition, as of the last poll; -1: there
+            was none.
         fresh: How many messages were handled since the last store.
         is_paused: Whether the program does not want messages now.
         pace: When to poll next.
@@ -230,8 +231,10 @@ class Progress:
             self._was_sought = False
             return True
         if not messages:
-            if self.start == From.last():
+            if self.start in {From.first(), From.last()}:
                 self.start = From.offset(0)
+            if self.next_offset == 0 == newest:
+                self.newest = -1  # there is no message, not even one with the offset 0
             return self._highest is None or self._highest <= newest
         self.buffer.extend(messages)
         self._highest = messages[-1].offset
