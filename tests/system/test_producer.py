@@ -187,12 +187,16 @@ async def test_what_is_sent_arrives_with_its_headers(client: Client) -> None:
         await producer.send(b"bytes", headers={"ratio": 0.5})
         await producer.send(windsprite.Message(b"own", {"ok": True}, id=5), headers={"not": 1})
         await producer.send(windsprite.Message(b"", origin_timestamp=1_700_000_000_000_000))
-    text, data, own, empty = await client.poll(*WHERE, start=From.first())
+        await producer.send(windsprite.Message("given"), headers={"given": 1})
+        await producer.send(windsprite.Message(b"none", {}))
+    text, data, own, empty, given, none = await client.poll(*WHERE, start=From.first())
     assert (text.payload, text.headers) == (b"text", {"source": "shop", "version": 2})
     assert (data.payload, data.headers) == (b"bytes", {"ratio": 0.5})
     assert (own.payload, own.headers, own.id) == (b"own", {"ok": True}, 5)
     assert (empty.payload, empty.headers) == (b"", {"source": "shop", "version": 2})
     assert empty.origin_timestamp == 1_700_000_000_000_000
+    assert (given.payload, given.headers) == (b"given", {"given": 1})
+    assert (none.payload, none.raw_user_headers) == (b"none", b"")
 
 
 async def test_nobody_else_can_read_encrypted_messages(client: Client) -> None:

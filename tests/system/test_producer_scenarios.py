@@ -24,7 +24,14 @@ from windsprite_protocol.messages import read_messages
 from windsprite_protocol.model.identifiers import Balanced, ByKey, ToPartition
 from windsprite_protocol.model.messages import Confirmations, SendMessages
 from windsprite_protocol.model.outcomes import NotNow, Refused, Success
-from windsprite_protocol.model.topics import Compression, GetTopic, Partition, Topic, TopicDetails
+from windsprite_protocol.model.topics import (
+    Compression,
+    CreateTopic,
+    GetTopic,
+    Partition,
+    Topic,
+    TopicDetails,
+)
 
 NOT_ACCEPTED = NotNow(ErrorCode.TRANSIENT_NOT_ACCEPTED)
 NOT_COMMITTED = NotNow(ErrorCode.TRANSIENT_NOT_COMMITTED)
@@ -505,6 +512,19 @@ async def test_a_close_that_has_no_time() -> None:
 
 
 @in_virtual_time
+async def test_a_close_that_has_no_time_at_all() -> None:
+    async with setting() as here:
+        producer = here.producer(partition=0, linger=60)
+        await producer.start()
+        delivery = await producer.send(b"1")
+        await asyncio.sleep(1)
+        await producer.aclose(timeout=0)
+        assert await errors_of(delivery) == [windsprite.ProducerClosed]
+        assert producer.buffered_bytes == producer.buffered_messages == 0
+        assert here.asked == []
+
+
+@in_virtual_time
 async def test_a_cancelled_block_sends_what_it_accepted() -> None:
     async with setting() as here:
         deliveries: list[windsprite.Delivery] = []
@@ -567,10 +587,25 @@ async def test_a_producer_has_to_be_started() -> None:
         assert producer.partitions is None
         with pytest.raises(windsprite.InvalidRequest, match="async with"):
             await producer.send(b"x")
-        await producer.start()
+        await asyncio.gather(producer.start(), producer.start())
         await producer.start()
         assert producer.partitions == 1
+        with pytest.raises(windsprite.InvalidRequest, match="a single message"):
+            await producer.send_many(b"x")
         await producer.aclose()
+
+
+@in_virtual_time
+async def test_nobody_knows_whether_the_topic_was_made() -> None:
+    async with setting(3) as here:
+        here.node.script(GetTopic, [Success()])
+        here.node.script(CreateTopic, [Cut()])
+        async with here.producer() as producer:
+            assert producer.partitions == 3
+        here.node.script(GetTopic, [Success(), Success()])
+        here.node.script(CreateTopic, [Cut()])
+        with pytest.raises(windsprite.NotFound):
+            await here.producer().start()
 
 
 # --- Direct mode -----------------------------------------------------------------------------

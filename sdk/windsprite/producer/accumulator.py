@@ -126,12 +126,10 @@ class Accumulator:
         return None
 
     def begin(self, target: Target, origin_timestamp: int, now: float) -> Batch:
-        """A new batch, behind all others for this target, which take no more messages."""
+        """A new batch, behind all others for this target, none of which takes messages in."""
         lane = self._lanes.get(target)
         if lane is None:
             lane = self._lanes[target] = _Lane()
-        elif lane.waiting and not lane.waiting[-1].is_full:
-            self._fill(lane.waiting[-1])
         batch = Batch(target, now, origin_timestamp, origin_timestamp)
         lane.waiting.append(batch)
         self._lingering.append(batch)

@@ -79,7 +79,8 @@ async def turn() -> None:
 @in_virtual_time
 async def test_room_is_given_in_the_order_of_the_line() -> None:
     room = Room(10)
-    assert room.take_at_once(6)
+    await room.take(5, None)
+    assert room.take_at_once(1)
     large = asyncio.create_task(room.take(8, None))
     await turn()
     small = asyncio.create_task(room.take(1, None))
@@ -294,6 +295,14 @@ def test_encrypted_messages_have_to_fit_with_what_encryption_adds() -> None:
     with pytest.raises(windsprite.InvalidRequest) as caught:
         encoder.encode(bytes(64_000_000 - 27))
     assert caught.value.code is ErrorCode.TOO_BIG_MESSAGE_PAYLOAD
+    headers = {f"{number:03}": "v" * 242 for number in range(392)}
+    nearly_too_big = windsprite.Message(b"x", {**headers, "end": "v" * 27})
+    assert (
+        len(Encoder(SystemEnvironment(), None, None).encode(nearly_too_big).user_headers) > 99_972
+    )
+    with pytest.raises(windsprite.InvalidRequest) as caught:
+        encoder.encode(nearly_too_big)
+    assert caught.value.code is ErrorCode.TOO_BIG_USER_HEADERS
 
 
 def test_ids_are_all_different() -> None:
