@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +59,13 @@ class Point(NamedTuple):
     thread: int
     call: str
     number: int
+
+
+class Reach(Enum):
+    """Whose calls are counted while a server starts: each thread's its own, or only the first's."""
+
+    ALL = "all threads"
+    FIRST = "the first thread"
 
 
 class Stage:
@@ -124,23 +132,30 @@ class Stage:
 
     # Deaths of a start
 
-    async def faults_of_start(self, effect: str, *, is_lasting: bool = False) -> list[Fault]:
-        """One at each call of a start that nothing goes wrong in."""
-        counts = (await self.start_with(None)).counts()
+    async def points_of_start(self) -> list[tuple[Reach, str, int]]:
+        """All of a start that nothing goes wrong in."""
+        trace = await self.start_with(None)
+        of_first = {
+            call: count
+            for (thread, call), count in trace.counts_by_thread().items()
+            if thread == self._first_thread
+        }
         return [
-            Fault(call, number, effect, is_lasting)
+            (reach, call, number)
+            for reach, counts in ((Reach.ALL, trace.counts()), (Reach.FIRST, of_first))
             for call, count in sorted(counts.items())
             for number in range(1, count + 1)
-            if effect == "SIGKILL" or call not in SAYING
         ]
 
-    async def start_with(self, fault: Fault | None) -> Trace:
+    async def start_with(self, fault: Fault | None, reach: Reach = Reach.ALL) -> Trace:
         """Begin to start, die or end or be of use, start again and compare."""
         server = self._server
         self._put_back()
         is_of_use = False
         server.start(is_held=True)
-        with traced(server.pid, CALLS, fault, self._output) as trace:
+        self._first_thread = server.pid
+        follow = reach is Reach.ALL
+        with traced(server.pid, CALLS, fault, self._output, follow=follow) as trace:
             server.let_go()
             with suppress(EOFError, ConnectionError):
                 async with wire_client(server.wait_ready()["tcp"]) as client:
@@ -201,18 +216,26 @@ async def die_at_all(stage: Stage, points: list[Point], *, told_every: int = 1 <
     assert reached > 0.9 * len(points) - 2
 
 
-async def start_with_all(stage: Stage, faults: list[Fault], *, is_told: bool = False) -> None:
+async def start_with_all(
+    stage: Stage,
+    points: list[tuple[Reach, str, int]],
+    effect: str,
+    *,
+    is_lasting: bool = False,
+    told_every: int = 1 << 30,
+) -> None:
     began = time.monotonic()
-    for done, fault in enumerate(faults, start=1):
+    for done, (reach, call, number) in enumerate(points, start=1):
+        fault = Fault(call, number, effect, is_lasting)
         try:
-            await stage.start_with(fault)
+            await stage.start_with(fault, reach)
         except BaseException as error:
-            error.add_note(str(fault))
+            error.add_note(f"{fault} of {reach.value}")
             raise
-        if is_told and done % 20 == 0:
-            print(f"{done} of {len(faults)} starts with faults")
-    milliseconds = (time.monotonic() - began) * 1000 / len(faults)
-    print(f"{len(faults)} starts with faults, {milliseconds:.0f} ms each")
+        if done % told_every == 0:
+            print(f"{done} of {len(points)} starts with {effect}")
+    milliseconds = (time.monotonic() - began) * 1000 / len(points)
+    print(f"{len(points)} starts with {effect}, {milliseconds:.0f} ms each")
 
 
 async def test_a_server_keeps_its_word_wherever_it_dies(
@@ -241,8 +264,8 @@ async def test_a_start_that_dies_is_followed_by_one_that_has_all(
     stage = Stage(server, tmp_path)
     if not is_first:
         await stage.set_up(with_story=True)
-    faults = await stage.faults_of_start("SIGKILL")
-    await start_with_all(stage, faults[3 :: len(faults) // 5])
+    points = await stage.points_of_start()
+    await start_with_all(stage, points[3 :: len(points) // 5], "SIGKILL")
 
 
 @pytest.mark.parametrize("effect", ["ENOSPC", "EIO"])
@@ -251,10 +274,19 @@ async def test_a_first_start_that_cannot_store_its_user_says_so_and_ends(
     server: PreloadedServer, tmp_path: Path, call: str, effect: str
 ) -> None:
     stage = Stage(server, tmp_path)
-    faults = await stage.faults_of_start(effect)
-    last = [fault for fault in faults if fault.call == call][-1]
-    await stage.start_with(last)
+    counts = (await stage.start_with(None)).counts()
+    await stage.start_with(Fault(call, counts[call], effect))
     assert "the root user cannot be stored" in server.output
+
+
+async def test_a_ready_file_that_cannot_be_kept_is_not_left_behind(
+    server: PreloadedServer, tmp_path: Path
+) -> None:
+    stage = Stage(server, tmp_path)
+    points = await stage.points_of_start()
+    _, call, last = [point for point in points if point[:2] == (Reach.FIRST, "fsync")][-1]
+    await stage.start_with(Fault(call, last, "EIO"), Reach.FIRST)
+    assert "cannot run" in server.output
 
 
 @pytest.mark.soak
@@ -269,5 +301,7 @@ async def test_a_start_is_followed_by_one_that_has_all_whatever_goes_wrong(
     stage = Stage(server, tmp_path)
     if not is_first:
         await stage.set_up(with_story=True)
-    faults = await stage.faults_of_start(effect, is_lasting=is_lasting)
-    await start_with_all(stage, faults, is_told=True)
+    points = await stage.points_of_start()
+    if effect != "SIGKILL":
+        points = [point for point in points if point[1] not in SAYING]
+    await start_with_all(stage, points, effect, is_lasting=is_lasting, told_every=20)
