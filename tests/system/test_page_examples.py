@@ -11,10 +11,17 @@ from support.examples import NOT_RUN, PYTHON, REMARKS, SHELL, Reader, is_not_run
 from support.pages import ROOT, blocks, name_of, pages
 
 # What does not come from a script, has examples that are to run, or says why they are not.
+ELSEWHERE = {
+    "docs/consuming.md": "test_consumer_pages.py",
+    "docs/producing.md": "test_producer_page.py",
+}
+"""Pages whose examples need more than those of others, and the tests that run them."""
+
 WITH_EXAMPLES = [
     page
     for page in pages()
-    if any(block.language in (PYTHON, SHELL) and not is_not_run(block) for block in blocks(page))
+    if name_of(page) not in ELSEWHERE
+    and any(block.language in (PYTHON, SHELL) and not is_not_run(block) for block in blocks(page))
 ]
 
 
@@ -49,6 +56,12 @@ async def count_messages(address: str) -> int:
         topic = await client.get_topic("orders", "events")
         assert topic is not None
         return topic.topic.messages_count
+
+
+@pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
+def test_there_are_tests_of_the_others(page: str, test: str) -> None:
+    assert (ROOT / page).exists()
+    assert Path(page).name in Path(__file__).with_name(test).read_text(encoding="utf-8")
 
 
 # --- What the pages are held to ------------------------------------------------------------------
