@@ -161,7 +161,7 @@ class Stage:
                 async with wire_client(server.wait_ready()["tcp"]) as client:
                     await self._log_in(client)
                 is_of_use = True
-            code = server.kill()
+            code = server.kill() if is_of_use else server.wait_end()
         if code == -signal.SIGKILL:
             assert is_of_use or (fault is not None and fault.effect == "SIGKILL")
         else:
