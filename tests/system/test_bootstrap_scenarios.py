@@ -552,6 +552,18 @@ async def test_bug_25_refusals_are_not_answered_by_a_flood() -> None:
 
 
 @in_virtual_time
+async def test_bug_26_without_a_leader_the_metadata_is_asked_for_at_a_pace() -> None:
+    async with await ScriptedCluster().start(2) as cluster:
+        cluster.elect(None)
+        asyncio.get_running_loop().call_later(4.9, cluster.elect, 1)
+        async with connect(cluster.url(), max_in_flight=8) as client:
+            await asyncio.gather(*(client.ping() for _ in range(8)))
+            assert client.server == f"127.0.0.1:{cluster.nodes[1].port}"
+        asked = sum(node.count(GetClusterMetadata) for node in cluster.nodes)
+        assert asked <= 5 / 0.25 + 2
+
+
+@in_virtual_time
 async def test_bug_27_the_first_reconnect_is_random_too() -> None:
     async with await ScriptedCluster().start() as cluster, contextlib.AsyncExitStack() as stack:
         for seed in range(50):

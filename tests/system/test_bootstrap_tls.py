@@ -1,6 +1,10 @@
 """TLS between the client and scripted servers."""
 
+import asyncio
+import contextlib
 import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -65,6 +69,51 @@ async def test_a_plain_client_on_a_tls_port_and_the_reverse() -> None:
     async with await ScriptedCluster().start() as cluster:
         with pytest.raises(windsprite.ConnectionFailed):
             await connect(cluster.url(options=f"tls=true&tls_ca_file={CERTIFICATE}"))
+
+
+@asynccontextmanager
+async def between(port: int) -> AsyncIterator[tuple[int, Callable[[bytes], None]]]:
+    """Somebody between client and server, who can say something to the client, too."""
+    clients: list[asyncio.StreamWriter] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        clients.append(writer)
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", port)
+        tasks.append(asyncio.create_task(forward(from_server, writer)))
+        await forward(reader, to_server)
+
+    def inject(data: bytes) -> None:
+        clients[-1].write(data)
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1], inject
+    await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("level", [1, 2], ids=["warning", "fatal"])
+@in_virtual_time
+async def test_bug_28_a_broken_record_of_tls_is_a_lost_connection(level: int) -> None:
+    """An alert in plain text, as whoever is in between sends it: the record cannot be read."""
+    alert = bytes([21, 3, 3, 0, 2, level, 40])
+    async with await tls_cluster() as cluster:
+        (node,) = cluster.nodes
+        async with between(node.port) as (port, inject):
+            url = f"iggy://iggy:iggy@127.0.0.1:{port}?tls=true&tls_ca_file={CERTIFICATE}"
+            async with connect(url, reconnection_retries=3) as client:
+                inject(alert)
+                assert await client.get_streams() == ()
+                inject(alert)
+                with pytest.raises(windsprite.OutcomeUnknown):
+                    await client.create_stream("orders")
+                assert len(await client.get_streams()) <= 1
+        assert len(node.connects) == 3
 
 
 def test_a_file_without_certificates(tmp_path: Path) -> None:
