@@ -24,6 +24,7 @@ class _ByFile(LoadFileScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByFile:
+    config.option.loadscopereorder = False  # tests/unit last: what is short evens out the end
     return _ByFile(config, log)
 
 
