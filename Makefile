@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?= ./data
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check format bench docs docs-api docs-settings docs-protocol sync-client clean
+.PHONY: help run test soak check format bench docs docs-api docs-settings docs-protocol docs-command-line sync-client clean
 
 help: ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -57,6 +57,9 @@ docs-settings: .venv/dev.stamp ## Write docs/settings.md and config/windsprite.t
 
 docs-protocol: .venv/dev.stamp ## Write docs/protocol.md anew
 	$(BIN)/python docs/protocol_page.py
+
+docs-command-line: .venv/dev.stamp ## Write docs/command-line.md anew
+	$(BIN)/python docs/command_line_page.py
 
 sync-client: .venv/dev.stamp ## Write the methods of windsprite.sync anew
 	$(BIN)/python docs/sync_modules.py

@@ -61,6 +61,12 @@ _COMMANDS: Final = (
         "system:snapshot",
         "Save a ZIP archive that describes the state of the server, for whoever helps with it.",
     ),
+    ("bench", "bench:application", "Measure how fast messages are sent and read."),
+    (
+        "completion",
+        "completion:completion",
+        "Write a script that lets bash, zsh or fish complete commands and options.",
+    ),
 )
 """Name, place below this package and one line of help of each command; what is listed here is
 loaded when it is used, and not before: most commands need the SDK, and `--help` should not."""
@@ -147,7 +153,7 @@ def run(arguments: Sequence[str] | None) -> ExitCode:
     """
     if arguments is None:
         arguments = sys.argv[1:]
-    _load_help(arguments)
+    use_own_help(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
         # A name that the terminal cannot show is no reason to fail.
         sys.stdout.reconfigure(errors="replace")
@@ -158,7 +164,7 @@ def run(arguments: Sequence[str] | None) -> ExitCode:
     return code if isinstance(code, ExitCode) else ExitCode.OK
 
 
-def _load_help(arguments: Sequence[str]) -> None:
+def use_own_help(arguments: Sequence[str]) -> None:
     """Let the help of a command be its own, rather than the line with which it is listed."""
     name = next((word for word in arguments if word in _NAMES), None)
     if name is not None and (command := application[name]).default_command is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -23,6 +24,7 @@ class Meter:
         environment: The clock.
         total: How much there is to be done, in whatever unit; None: nobody knows.
         visible: False hides the bar.
+        note: What else to show beside the bar.
 
     Attributes:
         messages: Messages so far.
@@ -30,7 +32,13 @@ class Meter:
     """
 
     def __init__(
-        self, verb: str, environment: Environment, *, total: int | None, visible: bool = True
+        self,
+        verb: str,
+        environment: Environment,
+        *,
+        total: int | None,
+        visible: bool = True,
+        note: Callable[[], str] | None = None,
     ) -> None:
         self.messages = 0
         self.payload_bytes = 0
@@ -39,11 +47,14 @@ class Meter:
         self._total = total
         self._done = 0
         self._visible = visible and sys.stderr.isatty()
+        self._note = note
         self._bar: tuple[Progress, TaskID] | None = None
         self._started = environment.monotonic()
+        self._ended: float | None = None
         self._next_update = 0.0
 
     def __enter__(self) -> Self:
+        self._started = self._environment.monotonic()
         if self._visible:
             self._bar = _make_bar(self._verb, self._total)
             self._bar[0].start()
@@ -55,14 +66,16 @@ class Meter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._ended = self._environment.monotonic()
         if self._bar is not None:
             self._update(*self._bar)
             self._bar[0].stop()
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far; never 0."""
-        return max(self._environment.monotonic() - self._started, 1e-9)
+        """How long it took until the end, or has taken so far; never 0."""
+        now = self._environment.monotonic() if self._ended is None else self._ended
+        return max(now - self._started, 1e-9)
 
     def count(self, messages: int, payload_bytes: int, done: int) -> None:
         """Take note of some more messages; `done` is in the unit of the total."""
@@ -88,6 +101,8 @@ class Meter:
 
     def _update(self, bar: Progress, task: TaskID) -> None:
         figures = f"{self.messages:,} messages, {self._rate:,}/s"
+        if self._note is not None:
+            figures += f", {self._note()}"
         bar.update(task, completed=self._done, figures=figures)
 
 

@@ -6,14 +6,14 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from windsprite import AlreadyExists, Client, Identifier, NotFound
+from windsprite import Client, Identifier, NotFound
 from windsprite.cli.arguments import parse_key
 from windsprite.cli.blocks import BlockReader, unreadable
 from windsprite.cli.conversion import converter, flag
@@ -21,6 +21,7 @@ from windsprite.cli.errors import CommandError, UsageError
 from windsprite.cli.lines import Batcher, LineSplitter, LineTooLongError
 from windsprite.cli.output import dump_json
 from windsprite.cli.parameters import CommandContext, StreamName, TopicName, file_option
+from windsprite.cli.places import create_missing
 from windsprite.cli.progress import Meter
 from windsprite.cli.topics import Partitions
 from windsprite_protocol.batches import MAX_PAYLOAD_BYTES
@@ -94,7 +95,7 @@ async def send(
     with _opened(file) as descriptor:
         async with context.patient_client() as client:
             if create:
-                await _create_missing(client, stream, topic, partitions)
+                await create_missing(client, stream, topic, partitions)
             meter = Meter("sent", context.environment, total=_size(descriptor))
             sending = _Sending(client, stream, topic, key=key, partition=partition, meter=meter)
             try:
@@ -135,30 +136,6 @@ def _size(descriptor: int) -> int | None:
     """Bytes that can be read; None where that cannot be known, as in a pipe."""
     status = os.fstat(descriptor)
     return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-async def _create_missing(
-    client: Client, stream: Identifier, topic: Identifier, partitions: int
-) -> None:
-    """Make the stream and the topic, as far as they are missing; others may do so meanwhile."""
-    if await client.get_topic(stream, topic) is not None:
-        return
-    if await client.get_stream(stream) is None:
-        name = _new_name("stream", stream)
-        with suppress(AlreadyExists):
-            await client.create_stream(name)
-    name = _new_name("topic", topic)
-    with suppress(AlreadyExists):
-        await client.create_topic(stream, name, partitions)
-
-
-def _new_name(kind: str, identifier: Identifier) -> str:
-    if isinstance(identifier, str):
-        return identifier
-    raise CommandError(
-        f"there is no {kind} {identifier}, and numbers cannot be chosen",
-        f"give the new {kind} a name; name:{identifier} is the name that looks like the number",
-    )
 
 
 class _Sending:

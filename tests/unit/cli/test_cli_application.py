@@ -74,6 +74,7 @@ def test_the_commands_are_those_that_scripts_rely_on() -> None:
         *(f"token {verb}" for verb in ("list", "create", "delete")),
         *(f"client {verb}" for verb in ("list", "get")),
         *("cluster", "me", "stats", "options", "snapshot"),
+        *("bench produce", "bench consume", "completion"),
     ]
 
 

@@ -73,6 +73,9 @@ def test_commands_in_pages_are_understood(
         monkeypatch.setattr("sys.stdin", typed)
         code = main(words)
     error = capsys.readouterr().err
+    if words[0] == "completion":  # needs no server
+        assert code == 0, error
+        return
     assert code == 1, error
     # So it got as far as to look for the server.
     assert "Connection refused" in error or "cannot read ca.pem" in error
