@@ -3,8 +3,10 @@
 import ast
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +117,19 @@ def leads_somewhere(page: Path, link: str) -> bool:
     path, _, anchor = link.partition("#")
     target = page.parent / path if path else page
     return target.exists() and (not anchor or anchor in anchors(target))
+
+
+def test_the_navigation_of_the_site_has_every_page() -> None:
+    site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+    docs = ROOT / "docs"
+    pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
+    assert sorted(targets(site["nav"])) == sorted(pages)
+
+
+def targets(entries: list[dict[str, Any]]) -> Iterator[str]:
+    for entry in entries:
+        for target in entry.values():
+            yield from [target] if isinstance(target, str) else targets(target)
 
 
 def test_commands_in_pages_are_targets_of_the_makefile() -> None:
