@@ -78,7 +78,7 @@ def consumer_process(
         process.kill()
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until something is so."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -104,9 +104,10 @@ async def consume(address: str, stream: str, topic: str, group: str, replays: st
     while True:
         try:
             async for message in consumer.iter_messages():
-                print(message.partition_id(), message.offset())
+                # One write for each line: whoever kills this process finds whole lines.
+                sys.stdout.write(f"{message.partition_id()} {message.offset()}\n")
         except RuntimeError as error:
-            print("error", error)
+            sys.stdout.write(f"error {error}\n")
 
 
 if __name__ == "__main__":
