@@ -268,8 +268,7 @@ async def test_a_start_that_dies_is_followed_by_one_that_has_all(
     await start_with_all(stage, points[3 :: len(points) // 5], "SIGKILL")
 
 
-@pytest.mark.parametrize("effect", ["ENOSPC", "EIO"])
-@pytest.mark.parametrize("call", ["pwrite64", "fdatasync"])
+@pytest.mark.parametrize(("call", "effect"), [("pwrite64", "ENOSPC"), ("fdatasync", "EIO")])
 async def test_a_first_start_that_cannot_store_its_user_says_so_and_ends(
     server: PreloadedServer, tmp_path: Path, call: str, effect: str
 ) -> None:
