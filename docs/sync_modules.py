@@ -47,7 +47,7 @@ SOURCES: Final = (
         "windsprite.client",
         "Client",
         "client",
-        only=("login", "login_with_token", "logout", "consumer"),
+        only=("login", "login_with_token", "logout", "consumer", "events"),
     ),
     *(
         Source(f"windsprite.commands.{area}", f"{area[:-1].title()}Commands", area, owner=_CLIENT)
@@ -68,6 +68,7 @@ WRAPPED: Final = {
     "Producer": "windsprite.sync.producer",
     "Delivery": "windsprite.sync.delivery",
     "TopicConsumer": "windsprite.sync.consumer",
+    "EventStream": "windsprite.sync.events",
 }
 """Results that have a blocking form of their own, and where that is."""
 

@@ -144,6 +144,32 @@ def test_closing_ends_the_thread_and_all_calls(server: str) -> None:
             call()
 
 
+def test_events_are_told_up_to_the_end(server: str) -> None:
+    told: list[object] = []
+    client = windsprite.sync.connect(server, on_event=told.append)
+    events = client.events()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(list, events)
+        client.logout()
+        client.close()
+        kinds = [type(event).__name__ for event in reading.result(30)]
+    assert kinds == ["SignedOut", "Closed"]
+    assert [type(event).__name__ for event in told[-2:]] == kinds
+    assert (list(events), events.dropped) == ([], 0)
+
+
+def test_closing_with_a_timeout_closes_all_of_it(server: str, stream: str) -> None:
+    before = threads()
+    other = windsprite.sync.connect(server)
+    consumer = other.consumer(stream, "t")
+    consumer.start()
+    other.close(timeout=5)
+    other.close(timeout=5)
+    assert threads() - before == set()
+    with pytest.raises(windsprite.ClientClosed):
+        consumer.get()
+
+
 def test_a_client_that_cannot_connect_leaves_nothing(server: str) -> None:
     before = threads()
     with pytest.raises(windsprite.AuthenticationError):

@@ -15,6 +15,11 @@ def commands(client: windsprite.sync.Client) -> None:
     assert_type(client.server, str | None)
 
 
+def happenings(client: windsprite.sync.Client) -> None:
+    for event in client.events():
+        assert_type(event, windsprite.ClientEvent)
+
+
 def producers(client: windsprite.sync.Client) -> None:
     with client.producer("orders", "events", key="all") as producer:
         delivery = producer.send(b"one")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 import windsprite.connecting
 from windsprite.address import DEFAULT_CONNECTION_STRING, Address
 from windsprite.environment import Environment
+from windsprite.errors import ClientClosed
+from windsprite.events import OnEvent
 from windsprite.sync.client_methods import ClientMethods
 from windsprite.sync.groups_methods import GroupCommands
 from windsprite.sync.messages_methods import MessageCommands
@@ -66,14 +69,23 @@ class Client(
         """The `host:port` that the client is connected to; None while there is no connection."""
         return self._target.server
 
-    def close(self) -> None:
+    def close(self, *, timeout: float | None = None) -> None:
         """Close the connection and end all background work; may be called more than once.
 
         Consumers are closed before, which takes each of them at most its `close_timeout`; and
         producers, which send what they have accepted, for at most their `delivery_timeout`.
         Ctrl-C cuts that short.
+
+        Args:
+            timeout: Seconds for producers and consumers together: what they have not finished by
+                then is given up. None: as long as they take.
         """
-        self._thread.close()
+        try:
+            if timeout is not None:
+                with suppress(ClientClosed):
+                    self._thread.run(self._target.close(timeout=timeout))
+        finally:
+            self._thread.close()
 
 
 def connect(
@@ -83,6 +95,7 @@ def connect(
     password: str | None = None,
     token: str | None = None,
     tls_context: ssl.SSLContext | None = None,
+    on_event: OnEvent | None = None,
     environment: Environment | None = None,
     **options: Any,  # noqa: ANN401 - the fields of `Options`, which checks them
 ) -> Client:
@@ -93,7 +106,8 @@ def connect(
 
         client = windsprite.sync.connect(["10.0.0.1", "10.0.0.2"], token="...")
 
-    The arguments are those of `windsprite.connect`.
+    The arguments are those of `windsprite.connect`; `on_event` is called in another thread, and
+    must not call the client.
 
     Returns:
         A client that is connected, to be closed by `with` or `close`.
@@ -109,6 +123,7 @@ def connect(
         password=password,
         token=token,
         tls_context=tls_context,
+        on_event=on_event,
         environment=environment,
         **options,
     )

@@ -8,8 +8,10 @@ from windsprite.client import Client as Target
 from windsprite.consumer.commits import Commit
 from windsprite.consumer.fetching import Decrypts
 from windsprite.consumer.progress import Start
+from windsprite.events import DEFAULT_CAPACITY
 from windsprite.sync.base import Blocking
 from windsprite.sync.consumer import TopicConsumer
+from windsprite.sync.events import EventStream
 from windsprite_protocol.model.identifiers import Identifier
 
 
@@ -41,6 +43,18 @@ class ClientMethods(Blocking[Target]):
     way, may still be stored at any time. A partition is known by its names: the number and the name
     of one topic count as two topics.
     """
+
+    def events(self, capacity: int = DEFAULT_CAPACITY) -> EventStream:
+        """What happens to the connection from now on; ends when the client is closed.
+
+        Args:
+            capacity: How many events are kept for whoever reads them, at least 1. The oldest ones
+                are dropped for newer ones, and counted in `dropped`.
+
+        Raises:
+            InvalidRequest: There is no capacity.
+        """
+        return EventStream(self._thread, self._thread.call(lambda: self._target.events(capacity)))
 
     def login(self, username: str, password: str, *, timeout: float | None = None) -> None:
         """Log in, or become somebody else; also used for later reconnects.

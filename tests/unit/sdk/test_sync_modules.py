@@ -12,13 +12,13 @@ from support.pages import load_page_script
 
 NOT_FOR_PROGRAMS = {"close_quietly", "next_of_loop", "leave_loop", "abandon_loop"}
 PAIRS = [
-    (windsprite.Client, windsprite.sync.Client, {"connect", "events"}),
+    (windsprite.Client, windsprite.sync.Client, {"connect"}),
     (windsprite.Producer, windsprite.sync.Producer, {"aclose"}),
+    (windsprite.EventStream, windsprite.sync.EventStream, {"put"}),
     (windsprite.Delivery, windsprite.sync.Delivery, set()),
     (windsprite.TopicConsumer, windsprite.sync.TopicConsumer, NOT_FOR_PROGRAMS),
 ]
 BY_HAND = {
-    (windsprite.sync.Client, "close"): {"timeout"},
     (windsprite.sync.Delivery, "result"): {"timeout"},
     (windsprite.sync.Delivery, "wait"): {"timeout"},
     (windsprite.sync.TopicConsumer, "get"): {"timeout"},
