@@ -142,6 +142,26 @@ def build_batch(messages: Sequence[NewMessage]) -> bytearray:
     return batch
 
 
+def build_header(origin_timestamp: int, length: int, count: int, checksums: Buffer) -> bytes:
+    """The header of a producer's batch whose frames are made elsewhere.
+
+    Args:
+        origin_timestamp: The smallest one of its messages.
+        length: Bytes of the batch, with this header.
+        count: Its messages.
+        checksums: Those of its frames, 8 bytes each.
+
+    Raises:
+        EncodeError: The batch is too long, or the timestamp does not fit its field.
+    """
+    if length > MAX_BATCH_BYTES:
+        message = f"a batch of {length:,} bytes is too long"
+        raise EncodeError(message, ErrorCode.INVALID_MESSAGES_SIZE)
+    if not 0 <= origin_timestamp <= _U64_MAX:
+        raise EncodeError("an origin timestamp does not fit 64 bits")
+    return _build_header(BatchHeader(0, 0, 0, origin_timestamp, length, 0, count), checksums)
+
+
 def _measure(messages: Sequence[NewMessage]) -> tuple[int, int]:
     """The smallest origin timestamp and the length of the batch, within the limits of 2.7."""
     if not messages:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Generator, Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise, starmap
 from math import gcd
 from typing import Final, Literal, NamedTuple
@@ -21,6 +22,7 @@ from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
 from windsprite_protocol.errors import DecodeError, ErrorCode
 from windsprite_protocol.layout import struct_twin
+from windsprite_protocol.model.messages import Buffer
 
 FRAME_HEADER_LAYOUT: Final = c.Struct(
     "checksum" / c.Int64ul,
@@ -137,6 +139,28 @@ def locate_frames(
             raise _not_tiled()
         start, end, checksums = bounds[first], bounds[stop], pack_checksums(numbers[first:])
     return origin + start, origin + end, checksums
+
+
+def common_frame_size(frames: memoryview, count: int) -> int:
+    """The size of all frames, if they are well-formed and it is the same; 0 if not, or too few."""
+    size = _common_size(frames, count)
+    return size if size and _are_of_size(frames, size) else 0
+
+
+def cut_evenly(buffer: Buffer, count: int, layout: str) -> tuple[bytes, ...]:
+    """The bytes that a layout of `struct` takes from each of `count` pieces, in one step for all.
+
+    Args:
+        buffer: The pieces, one after the other and nothing else.
+        count: How many they are.
+        layout: One `s` and any number of `x`, each with its count before it.
+    """
+    return _layout_of_all(layout, count).unpack(buffer)
+
+
+@lru_cache(maxsize=16)
+def _layout_of_all(layout: str, count: int) -> struct.Struct:
+    return struct.Struct(layout * count)
 
 
 def nearest_mark(index: int, marks: Sequence[int]) -> tuple[int, int]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain, repeat
+from struct import iter_unpack
+from typing import Final, overload
 
 from windsprite_protocol import user_headers
 from windsprite_protocol.batches import BATCH_HEADER, BatchHeader, iter_batches
 from windsprite_protocol.errors import DecodeError, ErrorCode
-from windsprite_protocol.message_frames import FRAME_HEADER
+from windsprite_protocol.message_frames import FRAME_HEADER, common_frame_size, cut_evenly
 from windsprite_protocol.model.messages import Buffer
 from windsprite_protocol.model.typed_values import PythonValue, UserHeaders
+
+_PAYLOAD_LENGTH: Final = struct.Struct("<I")
+_PAYLOAD_LENGTH_OFFSET: Final = 36
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -77,44 +85,153 @@ def read_messages(records: Sequence[Buffer]) -> list[Message]:
     Raises:
         DecodeError: A record is malformed (4025); then nothing of the poll can be trusted.
     """
-    buffer = records[0] if len(records) == 1 else b"".join(records)
-    messages: list[Message] = []
-    try:
-        for header, batch in iter_batches(buffer):
-            _read_batch(header, batch, messages)
-    except DecodeError as error:
-        raise DecodeError(str(error), ErrorCode.INVALID_MESSAGE_PAYLOAD_LENGTH) from error
-    return messages
+    return list(Messages(records))
 
 
-def _read_batch(header: BatchHeader, batch: memoryview, messages: list[Message]) -> None:
-    unpack, header_size = FRAME_HEADER.unpack_from, FRAME_HEADER.size
-    partition_id, base_offset, timestamp, origin, length, _, count = header
-    before = len(messages)
-    end = BATCH_HEADER.size
+class Messages(Sequence[Message]):
+    """The messages of the records of a poll, each of them made when it is asked for.
+
+    That the records are whole is checked at once; checksums are not.
+
+    Args:
+        records: As in `PolledMessages.records`. They are kept, and must not change.
+
+    Raises:
+        DecodeError: A record is malformed (4025); then nothing of the poll can be trusted.
+    """
+
+    __slots__ = ("_ends", "_runs")
+
+    def __init__(self, records: Sequence[Buffer]) -> None:
+        buffer = records[0] if len(records) == 1 else b"".join(records)
+        try:
+            self._runs = [_Run(header, batch) for header, batch in iter_batches(buffer)]
+        except DecodeError as error:
+            raise DecodeError(str(error), ErrorCode.INVALID_MESSAGE_PAYLOAD_LENGTH) from error
+        self._ends = list(accumulate(run.count for run in self._runs))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[Message]:
+        return chain.from_iterable(map(_Run.messages, self._runs))
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+        if isinstance(index, slice):
+            return tuple(map(self._message, range(*index.indices(len(self)))))
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError("there is no such message")
+        return self._message(index)
+
+    def payloads(self) -> list[bytes]:
+        """The payloads alone, in a fraction of the time that whole messages take."""
+        return list(chain.from_iterable(map(_Run.payloads, self._runs)))
+
+    def _message(self, index: int) -> Message:
+        place = bisect_right(self._ends, index)
+        return self._runs[place].message(index - (self._ends[place - 1] if place else 0))
+
+
+class _Run:
+    """The messages of one record.
+
+    Attributes:
+        count: How many there are.
+    """
+
+    __slots__ = ("_bounds", "_frames", "_header", "_layout", "count")
+
+    def __init__(self, header: BatchHeader, batch: memoryview) -> None:
+        self._header = header
+        self.count = header.message_count
+        self._frames = batch[BATCH_HEADER.size :]
+        size = common_frame_size(self._frames, self.count)
+        self._bounds: Sequence[int] = (
+            range(0, len(self._frames) + 1, size) if size else _bounds(self._frames, self.count)
+        )
+        self._layout = ""
+        if size:
+            *_, headers_length, payload_length, _ = FRAME_HEADER.unpack_from(self._frames)
+            self._layout = f"{payload_length}s{headers_length}s"
+
+    def messages(self) -> Iterator[Message]:
+        """All of them."""
+        if not self._layout:
+            return map(self.message, range(self.count))
+        place, base, timestamp, origin, *_ = self._header
+        columns = zip(*iter_unpack("<Q16sIIIIQ" + self._layout, self._frames), strict=True)
+        checksums, ids, deltas, ages, _, _, _, payloads, headers = columns
+        return map(
+            Message,
+            repeat(place),
+            map(base.__add__, deltas),
+            repeat(timestamp),
+            map(origin.__add__, ages),
+            ids,
+            checksums,
+            payloads,
+            headers,
+        )
+
+    def message(self, index: int) -> Message:
+        """One of them."""
+        place, base, timestamp, origin, *_ = self._header
+        start = self._bounds[index]
+        checksum, id_, delta, age, _, payload_length, _ = FRAME_HEADER.unpack_from(
+            self._frames, start
+        )
+        start += FRAME_HEADER.size
+        end = start + payload_length
+        return Message(
+            place,
+            base + delta,
+            timestamp,
+            origin + age,
+            id_,
+            checksum,
+            bytes(self._frames[start:end]),
+            bytes(self._frames[end : self._bounds[index + 1]]),
+        )
+
+    def payloads(self) -> Sequence[bytes]:
+        """Their payloads."""
+        frames, header_size = self._frames, FRAME_HEADER.size
+        if self._layout:
+            payload, _, headers = self._layout.partition("s")
+            layout = f"{header_size}x{payload}s{headers[:-1]}x"
+            return cut_evenly(frames, self.count, layout)
+        payloads = []
+        for start in self._bounds[:-1]:
+            (length,) = _PAYLOAD_LENGTH.unpack_from(frames, start + _PAYLOAD_LENGTH_OFFSET)
+            begin = start + header_size
+            payloads.append(bytes(frames[begin : begin + length]))
+        return payloads
+
+
+def _bounds(frames: memoryview, count: int) -> list[int]:
+    """Where the frames of a record begin and end."""
+    unpack, header_size, length = FRAME_HEADER.unpack_from, FRAME_HEADER.size, len(frames)
+    bounds = [0]
+    end = 0
     while end < length:
-        payload_start = end + header_size
-        if payload_start > length:
+        if length - end < header_size:
             raise DecodeError("a record ends inside the header of a frame")
-        checksum, id_, delta, age, headers_length, payload_length, reserved = unpack(batch, end)
-        payload_end = payload_start + payload_length
-        end = payload_end + headers_length
+        _, _, _, _, headers_length, payload_length, reserved = unpack(frames, end)
+        end += header_size + headers_length + payload_length
         if reserved:
             raise DecodeError("the reserved field of a frame is not zero")
         if end > length:
             raise DecodeError("a frame runs past its record")
-        messages.append(
-            Message(
-                partition_id,
-                base_offset + delta,
-                timestamp,
-                origin + age,
-                id_,
-                checksum,
-                bytes(batch[payload_start:payload_end]),
-                bytes(batch[payload_end:end]) if headers_length else b"",
-            )
-        )
-    if len(messages) - before != count:
-        message = f"a record of {count} messages holds {len(messages) - before}"
+        bounds.append(end)
+    if len(bounds) - 1 != count:
+        message = f"a record of {count} messages holds {len(bounds) - 1}"
         raise DecodeError(message)
+    return bounds

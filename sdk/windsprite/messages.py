@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, Final, TypeAlias, cast, overload
 
 from windsprite.environment import Environment
 from windsprite.errors import InvalidRequest, ProtocolViolation
@@ -22,8 +22,14 @@ from windsprite_protocol.model.identifiers import (
     PollingStrategy,
     ToPartition,
 )
-from windsprite_protocol.model.messages import NO_PARTITION, PolledMessages, SendMessages
+from windsprite_protocol.model.messages import (
+    NO_PARTITION,
+    Buffer,
+    PolledMessages,
+    SendMessages,
+)
 from windsprite_protocol.model.typed_values import PythonValue, TypedValue
+from windsprite_protocol.payload_batches import build_payload_batch
 
 ReceivedMessage = protocol_messages.Message
 
@@ -64,6 +70,9 @@ class Message:
 class Batch(Sequence[ReceivedMessage]):
     """What a poll returned; a sequence of its messages in ascending order of their offsets.
 
+    Each message is made when it is asked for, so a batch holds the memory of all of them. Who only
+    wants the payloads gets them several times as fast as `payloads`.
+
     Attributes:
         messages: The messages.
         partition: The partition that was read; -1 if there was none to be read, as may happen to a
@@ -72,7 +81,7 @@ class Batch(Sequence[ReceivedMessage]):
             none.
     """
 
-    messages: tuple[ReceivedMessage, ...]
+    messages: Sequence[ReceivedMessage]
     partition: int
     current_offset: int
 
@@ -89,7 +98,16 @@ class Batch(Sequence[ReceivedMessage]):
     def __getitem__(self, index: slice) -> tuple[ReceivedMessage, ...]: ...
 
     def __getitem__(self, index: int | slice) -> ReceivedMessage | tuple[ReceivedMessage, ...]:
+        if isinstance(index, slice):
+            return tuple(self.messages[index])
         return self.messages[index]
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """The payloads of the messages in their order; made anew each time."""
+        if isinstance(self.messages, protocol_messages.Messages):
+            return self.messages.payloads()
+        return [message.payload for message in self.messages]
 
     @property
     def next_offset(self) -> int | None:
@@ -120,11 +138,15 @@ def build_send(
         default_headers = encode_headers(headers)
         now = environment.wall_clock_us()
         ids = environment.random_bytes(16 * len(messages))
-        new_messages = [
-            new_message(message, now, ids[16 * index : 16 * index + 16], default_headers)
-            for index, message in enumerate(messages)
-        ]
-        batch = build_batch(new_messages)
+        if set(map(type, messages)) == {bytes}:
+            payloads = cast("Sequence[bytes]", messages)
+            batch: Buffer = build_payload_batch(payloads, ids, now, default_headers)
+        else:
+            new_messages = [
+                new_message(message, now, ids[16 * index : 16 * index + 16], default_headers)
+                for index, message in enumerate(messages)
+            ]
+            batch = build_batch(new_messages)
     except EncodeError as error:
         raise InvalidRequest(f"send: {error}", code=error.code) from error
     return SendMessages(stream, topic, _partitioning(key, partition), len(messages), batch)
@@ -225,8 +247,8 @@ def read_batch(polled: PolledMessages) -> Batch:
         ProtocolViolation: The server sent something else.
     """
     try:
-        messages = protocol_messages.read_messages(polled.records)
+        messages = protocol_messages.Messages(polled.records)
     except DecodeError as error:
         raise ProtocolViolation(f"poll: {error}", code=error.code) from error
     partition = -1 if polled.partition_id == NO_PARTITION else polled.partition_id
-    return Batch(tuple(messages), partition, polled.current_offset)
+    return Batch(messages, partition, polled.current_offset)
