@@ -1,13 +1,16 @@
 """bench on a real server: what it does, and that it says so. How fast is no matter here."""
 
+import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 
 import pytest
 
-from support.command_line import CommandLine, start_program
+from support.command_line import CommandLine, program, start_program
 from support.server_process import server_process
 
 _numbers = count(1)
@@ -79,6 +82,27 @@ def test_ctrl_c_removes_the_stream_as_well(server: str, cli: CommandLine) -> Non
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert streams(cli) == before
+
+
+def test_on_a_terminal_there_is_a_bar_and_then_a_table(server: str) -> None:
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        program("bench", "produce", "--messages", "2000", "--batch", "10"),
+        env=os.environ | {"WINDSPRITE_SERVER": server, "COLUMNS": "120", "TERM": "xterm"},
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # which is how a terminal ends
+        while block := os.read(ours, 1 << 16):
+            shown += block
+    os.close(ours)
+    assert process.wait(30) == 0
+    text = shown.decode()
+    assert "2,000 messages" in text
+    assert [name for name in ("p50", "messages/s", "latency p99.9") if name not in text] == []
 
 
 @pytest.mark.parametrize(
