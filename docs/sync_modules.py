@@ -66,11 +66,15 @@ SOURCES: Final = (
 
 WRAPPED: Final = {
     "Producer": "windsprite.sync.producer",
+    "Deliveries": "windsprite.sync.delivery",
     "Delivery": "windsprite.sync.delivery",
     "TopicConsumer": "windsprite.sync.consumer",
     "EventStream": "windsprite.sync.events",
 }
 """Results that have a blocking form of their own, and where that is."""
+
+LISTS: Final = {"Deliveries": "list[Delivery]"}
+"""Results that are lists of blocking forms."""
 
 RENAMED: Final = {"aclose": "close"}
 
@@ -83,6 +87,7 @@ REWORDED: Final = (
     (r"Called in the event loop with", "Called in another thread with"),
     (r"; made by `Client.producer`, and used in one event loop\.", "; made by `Client.producer`."),
     (r"\bby several tasks\b", "by several threads"),
+    (r"each message, as a sequence that can be waited for as a whole\.", "each message."),
     (r"\bhowever many tasks poll\b", "however many threads poll"),
     (r"any number of\n    tasks may call", "any number of\n    threads may call"),
     (r", a cancellation included; so does", ", Ctrl-C included; so does"),
@@ -207,6 +212,7 @@ def _methods(cls: ast.ClassDef, source: Source) -> Iterator[ast.FunctionDef | as
 def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, used: set[str], names: set[str]) -> str:
     returns = ast.unparse(node.returns) if node.returns else "None"
     returns = re.sub(r"\bAsync(Iterator|Iterable|Generator)\b", r"\1", returns)
+    returns = LISTS.get(returns, returns)
     annotations = [argument.annotation for argument in _arguments(node)]
     defaults = [*node.args.defaults, *node.args.kw_defaults]
     for part in [*annotations, *defaults, ast.parse(returns, mode="eval")]:

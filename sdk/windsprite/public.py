@@ -60,6 +60,7 @@ from windsprite.events import (
 from windsprite.messages import Batch, From, Headers, Message, ReceivedMessage
 from windsprite.producer import (
     Delivered,
+    Deliveries,
     Delivery,
     FailedBatch,
     NewTopic,
@@ -137,6 +138,7 @@ __all__ = [
     "Credentials",
     "DecryptionFailed",
     "Delivered",
+    "Deliveries",
     "Delivery",
     "Disconnected",
     "Durability",

@@ -636,7 +636,7 @@ async def test_direct_sends_of_many_tell_of_each() -> None:
         assert all(delivery.done() for delivery in deliveries)
         assert await errors_of(*deliveries) == [windsprite.NotFound] * 2
         assert sorted(here.cluster.payloads) == [b"1", b"2", b"5"]
-        assert await producer.send_many([]) == []
+        assert list(await producer.send_many([])) == []
 
 
 # --- Partitions ------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The high-level producer: batches, keys, back-pressure, retries; see docs/producing.md."""
 
-from windsprite.producer.delivery import Delivered, Delivery
+from windsprite.producer.delivery import Delivered, Deliveries, Delivery
 from windsprite.producer.options import (
     FailedBatch,
     NewTopic,
@@ -13,6 +13,7 @@ from windsprite.producer.routing import Partitioner
 
 __all__ = [
     "Delivered",
+    "Deliveries",
     "Delivery",
     "FailedBatch",
     "NewTopic",

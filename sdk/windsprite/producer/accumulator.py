@@ -10,15 +10,23 @@ wants all to go now. While its lane is busy, a batch that is due and not full ta
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Final, TypeAlias
 
 from windsprite.messages import Message
 from windsprite.producer.delivery import Outcome
-from windsprite_protocol.batches import BATCH_HEADER, MAX_TIMESTAMP_SPREAD, NewMessage
+from windsprite_protocol.batches import (
+    BATCH_HEADER,
+    MAX_TIMESTAMP_SPREAD,
+    MESSAGE_ID_BYTES,
+    NewMessage,
+)
 from windsprite_protocol.message_frames import FRAME_HEADER
+from windsprite_protocol.model.messages import Buffer
 
 Target: TypeAlias = int | bytes | None
 """Where messages go: a partition; or a key, or None, of which the server makes a partition."""
@@ -32,16 +40,41 @@ MESSAGE_COST: Final = 400
 _FRAME_COST: Final = FRAME_HEADER.size
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Messages that have the same origin timestamp and the same user headers; at least one.
+
+    Attributes:
+        payloads: Their payloads.
+        ids: Their ids, 16 bytes each.
+        origin_timestamp: That of all.
+        user_headers: Those of all.
+        originals: The messages as they were given.
+        starts: Where the frame of each of them starts if one follows the other from 0 on, and
+            where the last one ends.
+    """
+
+    payloads: Sequence[bytes]
+    ids: bytes
+    origin_timestamp: int
+    user_headers: bytes
+    originals: Sequence[Original]
+    starts: Sequence[int]
+
+
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Messages that are sent together.
+    """Messages that are sent together; what they are made of stands in columns.
 
     Attributes:
         target: Where they go.
         opened_at: When the first of them came, in seconds.
         oldest: The smallest origin timestamp.
         newest: The largest one.
-        frames: The messages as they are sent.
+        payloads: The payloads as they are sent.
+        ids: The ids, 16 bytes each.
+        timestamps: The origin timestamps.
+        user_headers: The user headers as they are sent.
         originals: The messages as they were given.
         size: How many bytes the batch has when it is sent.
         cost: How many bytes of memory it takes.
@@ -54,13 +87,28 @@ class Batch:
     opened_at: float
     oldest: int
     newest: int
-    frames: list[NewMessage] = field(default_factory=list)
+    payloads: list[Buffer] = field(default_factory=list)
+    ids: bytearray = field(default_factory=bytearray)
+    timestamps: list[int] = field(default_factory=list)
+    user_headers: list[Buffer] = field(default_factory=list)
     originals: list[Original] = field(default_factory=list)
     size: int = BATCH_HEADER.size
     cost: int = 0
     is_due: bool = False
     is_full: bool = False
     outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def count(self) -> int:
+        """How many messages it has."""
+        return len(self.payloads)
+
+    @property
+    def frames(self) -> list[NewMessage]:
+        """The messages as they are sent; made anew each time."""
+        size = MESSAGE_ID_BYTES
+        ids = [bytes(self.ids[start : start + size]) for start in range(0, len(self.ids), size)]
+        return list(map(NewMessage, self.payloads, ids, self.timestamps, self.user_headers))
 
 
 @dataclass(slots=True, eq=False)
@@ -137,20 +185,51 @@ class Accumulator:
 
     def add(self, batch: Batch, frame: NewMessage, original: Original, size: int) -> int:
         """Put a message into a batch that was begun; how many were there before."""
-        frames = batch.frames
-        index = len(frames)
-        frames.append(frame)
+        index = len(batch.payloads)
+        payload, id_, timestamp, user_headers = frame
+        batch.payloads.append(payload)
+        batch.ids += id_
+        batch.timestamps.append(timestamp)
+        batch.user_headers.append(user_headers)
         batch.originals.append(original)
-        batch.size += _FRAME_COST + size
-        batch.cost += MESSAGE_COST + size
-        if frame.origin_timestamp > batch.newest:
-            batch.newest = frame.origin_timestamp
-        elif frame.origin_timestamp < batch.oldest:
-            batch.oldest = frame.origin_timestamp
-        self._messages += 1
-        if index + 1 >= self._max_messages or batch.size >= self._max_bytes:
-            self._fill(batch)
+        self._grow(batch, 1, size, timestamp)
         return index
+
+    def add_run(self, batch: Batch, run: Run, first: int) -> int:
+        """Put messages of a run into a batch that was begun for the first of them.
+
+        Args:
+            batch: The batch; if it has no message yet, the first one goes in whatever its size.
+            run: The run.
+            first: The first message to put in; as many as there is room for follow it.
+
+        Returns:
+            How many went in.
+        """
+        left = min(len(run.payloads) - first, self._max_messages - len(batch.payloads))
+        limit = run.starts[first] + self._max_bytes - batch.size
+        stop = bisect_right(run.starts, limit, first + 2, first + left + 1) - 1
+        count = stop - first
+        batch.payloads += run.payloads[first:stop]
+        batch.ids += run.ids[MESSAGE_ID_BYTES * first : MESSAGE_ID_BYTES * stop]
+        batch.timestamps += repeat(run.origin_timestamp, count)
+        batch.user_headers += repeat(run.user_headers, count)
+        batch.originals += run.originals[first:stop]
+        size = run.starts[stop] - run.starts[first] - _FRAME_COST * count
+        self._grow(batch, count, size, run.origin_timestamp)
+        return count
+
+    def _grow(self, batch: Batch, count: int, size: int, origin_timestamp: int) -> None:
+        """Messages of these many bytes went in, with this timestamp."""
+        batch.size += _FRAME_COST * count + size
+        batch.cost += MESSAGE_COST * count + size
+        if origin_timestamp > batch.newest:
+            batch.newest = origin_timestamp
+        elif origin_timestamp < batch.oldest:
+            batch.oldest = origin_timestamp
+        self._messages += count
+        if len(batch.payloads) >= self._max_messages or batch.size >= self._max_bytes:
+            self._fill(batch)
 
     def take(self, now: float) -> Batch | None:
         """The next batch to be sent, if there is one; nothing is added to it any more."""
@@ -167,7 +246,7 @@ class Accumulator:
         """A batch that was handed out is settled; its lane is free for the next one."""
         lane = self._lanes[batch.target]
         lane.current = None
-        self._messages -= len(batch.frames)
+        self._messages -= batch.count
         if lane.waiting:
             self._queue(lane)
         else:
@@ -196,7 +275,7 @@ class Accumulator:
         for target, lane in list(self._lanes.items()):
             lane.is_queued = False
             for batch in lane.waiting:
-                self._messages -= len(batch.frames)
+                self._messages -= batch.count
                 yield batch
             lane.waiting.clear()
             if lane.current is None:

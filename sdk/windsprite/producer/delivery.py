@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias, overload
 
 Report: TypeAlias = Callable[[int, BaseException], None]
 """Is told how many messages failed without anybody asking, and why."""
@@ -158,3 +159,69 @@ class Delivery:
             self._seen = True
             self._outcome.seen()
         return self._outcome.of(self._index)
+
+
+class Part(NamedTuple):
+    """Messages that stand one after the other in a batch.
+
+    Attributes:
+        outcome: What becomes of the batch.
+        first: The place of the first of them, counted from 0.
+        length: How many they are.
+    """
+
+    outcome: Outcome
+    first: int
+    length: int
+
+
+class Deliveries(Sequence[Delivery]):
+    """What becomes of the messages of one call: a sequence of a `Delivery` for each of them.
+
+        deliveries = await producer.send_many([b"one", b"two"])
+        await deliveries.wait()        # all are settled
+        placed = deliveries[1].result()
+
+    The single deliveries are made when the first of them is asked for; without that, a call with
+    very many messages costs no more than its batches.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self._length = sum(part.length for part in parts)
+
+    def __repr__(self) -> str:
+        return f"<{self._length} deliveries, {'settled' if self.done() else 'pending'}>"
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return iter(self._each)
+
+    @overload
+    def __getitem__(self, index: int) -> Delivery: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Delivery]: ...
+
+    def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
+        return self._each[index]
+
+    async def wait(self) -> None:
+        """Wait until it is known what became of every message, whatever that is."""
+        for part in self._parts:
+            await part.outcome.wait()
+
+    def done(self) -> bool:
+        """Whether it is known what became of every message."""
+        return all(part.outcome.settled for part in self._parts)
+
+    @cached_property
+    def _each(self) -> list[Delivery]:
+        # Once and for all: each of them remembers whether somebody has looked at it.
+        return [
+            Delivery(outcome, index)
+            for outcome, first, length in self._parts
+            for index in range(first, first + length)
+        ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from itertools import accumulate, repeat
+from operator import add
+from typing import Final, cast
 
 from windsprite.encryption import Encryptor
 from windsprite.environment import Environment
 from windsprite.errors import InvalidRequest
 from windsprite.messages import Headers, Message, encode_headers, new_message
-from windsprite.producer.accumulator import Original
+from windsprite.producer.accumulator import Original, Run
 from windsprite_protocol.batches import (
     MAX_PAYLOAD_BYTES,
     MAX_USER_HEADERS_BYTES,
@@ -17,27 +20,10 @@ from windsprite_protocol.batches import (
     NewMessage,
 )
 from windsprite_protocol.errors import EncodeError, ErrorCode
+from windsprite_protocol.message_frames import FRAME_HEADER
 
 _IDS_AT_ONCE: Final = 256
 _MAX_TIMESTAMP: Final = (1 << 64) - 1
-
-
-class Prepared(NamedTuple):
-    """A message that is ready to be sent.
-
-    Attributes:
-        frame: The message as it is sent.
-        size: Bytes of its payload and its headers.
-        original: The message as it was given.
-        partition: Where it has to go; None: where its key says.
-        key: Its key; None: anywhere will do.
-    """
-
-    frame: NewMessage
-    size: int
-    original: Original
-    partition: int | None
-    key: bytes | None
 
 
 class Encoder:
@@ -87,6 +73,42 @@ class Encoder:
         self._check(frame)
         return frame
 
+    def encode_run(self, messages: Sequence[Original], headers: Headers | None) -> Run | None:
+        """Messages as they are sent, if none of them needs to be looked at by itself.
+
+        Args:
+            messages: At least one.
+            headers: For all of them; None: those of the producer.
+
+        Returns:
+            None if `encode` has to see to each of them, and find what is wrong, if anything is.
+        """
+        payloads = _plain_payloads(messages)
+        if payloads is None or self._encryption is not None:
+            return None
+        user_headers = self._default_headers
+        if headers is not None:
+            try:
+                user_headers = encode_headers(headers)
+            except EncodeError:
+                return None
+            messages = [as_message(message, headers) for message in messages]
+        sizes = list(map(len, payloads))
+        if max(sizes) > MAX_PAYLOAD_BYTES or len(user_headers) > MAX_USER_HEADERS_BYTES:
+            return None
+        return Run(
+            payloads,
+            self._environment.random_bytes(MESSAGE_ID_BYTES * len(payloads)),
+            self._environment.wall_clock_us(),
+            user_headers,
+            messages,
+            list(
+                accumulate(
+                    map(add, sizes, repeat(FRAME_HEADER.size + len(user_headers))), initial=0
+                )
+            ),
+        )
+
     @staticmethod
     def _check(frame: NewMessage) -> None:
         if len(frame.payload) > MAX_PAYLOAD_BYTES:
@@ -119,6 +141,21 @@ class Encoder:
             payload=encryption.encrypt(frame.payload),
             user_headers=encryption.encrypt(headers) if headers else b"",
         )
+
+
+def _plain_payloads(messages: Sequence[Original]) -> Sequence[bytes] | None:
+    """The payloads of messages that are nothing else; None if there are others."""
+    kinds = set(map(type, messages))
+    if kinds == {bytes}:
+        return cast("Sequence[bytes]", messages)
+    if not kinds <= {bytes, str}:
+        return None
+    try:
+        return [
+            each.encode() if isinstance(each, str) else cast("bytes", each) for each in messages
+        ]
+    except UnicodeEncodeError:
+        return None
 
 
 def as_message(message: Original, headers: Headers | None) -> Message:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Self
 
@@ -20,15 +20,16 @@ from windsprite.errors import (
     ProducerClosed,
     WindspriteError,
 )
-from windsprite.messages import Headers, key_bytes
-from windsprite.producer.accumulator import MESSAGE_COST, Accumulator, Batch, Original, Target
-from windsprite.producer.delivery import Delivered, Delivery
-from windsprite.producer.encoding import Encoder, Prepared, as_message, as_sent
+from windsprite.messages import Headers
+from windsprite.producer.accumulator import MESSAGE_COST, Accumulator, Batch, Original
+from windsprite.producer.delivery import Delivered, Deliveries, Delivery, Part
+from windsprite.producer.encoding import as_sent
 from windsprite.producer.failures import FailureLog
+from windsprite.producer.intake import Intake, Taken
 from windsprite.producer.options import FailedBatch, NewTopic, ProducerOptions
 from windsprite.producer.places import Admin, count_partitions, find_or_create
 from windsprite.producer.room import Room
-from windsprite.producer.routing import Router, chosen
+from windsprite.producer.routing import Router
 from windsprite.producer.sending import BatchSender
 from windsprite.retries import Safety
 from windsprite_protocol.errors import ErrorCode
@@ -69,15 +70,13 @@ class Producer:
         self._options = options
         self._admin = admin
         self._environment = environment
-        self._default_key = None if options.key is None else key_bytes(options.key)
-        self._encoder = Encoder(environment, options.headers, options.encryption)
         self._accumulator = Accumulator(
             max_messages=options.batch_messages,
             max_bytes=options.batch_bytes,
             linger=0.0 if options.mode == "direct" else options.linger,
         )
+        self._intake = Intake(options, environment, self._accumulator)
         self._room = Room(options.buffer_bytes)
-        self._router = Router(None)
         retry = options.retry or client_retry
         self._sender = BatchSender(
             caller,
@@ -120,7 +119,7 @@ class Producer:
         None: the producer was not started, or its user may send to the topic, but not look at it.
         The server finds the partitions of keys and turns then.
         """
-        return self._router.partitions
+        return self._intake.router.partitions
 
     @property
     def buffered_messages(self) -> int:
@@ -160,7 +159,7 @@ class Producer:
             return
         # Producers that come and go should not all begin with the same partition.
         first = int(self._environment.uniform(0, partitions or 0))
-        self._router = Router(partitions, first)
+        self._intake.router = Router(partitions, first)
         self._is_started = True
         if partitions is not None:
             self._refresher = asyncio.create_task(self._refresh(), name="windsprite-producer")
@@ -199,11 +198,17 @@ class Producer:
             WindspriteError: In `direct` mode, what became of it.
         """
         self._check_usable()
-        prepared = self._prepare(message, key, partition, headers)
+        prepared = self._intake.prepare(message, key, partition, headers)
         cost = MESSAGE_COST + prepared.size
         if self._owes_a_turn or not self._room.take_at_once(cost):
             await self._wait_for_room(cost)
-        (delivery,) = self._accept((prepared,), cost)
+        try:
+            taken = self._intake.take(prepared)
+        except NotFound:  # the topic has lost its partitions
+            self._room.give(cost)
+            raise
+        self._note(taken)
+        delivery = Delivery(taken.batch.outcome, taken.first)
         if self._options.mode == "direct":
             await delivery
         return delivery
@@ -239,7 +244,7 @@ class Producer:
         key: bytes | str | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
-    ) -> list[Delivery]:
+    ) -> Deliveries:
         """Accept messages, all of them or none, in their order.
 
         They may go in several batches, to several partitions if there is neither a key nor a
@@ -252,7 +257,7 @@ class Producer:
             headers: As in `send`.
 
         Returns:
-            One delivery for each message.
+            One delivery for each message, as a sequence that can be waited for as a whole.
 
         Raises:
             WindspriteError: As `send`; none of them was accepted.
@@ -262,16 +267,25 @@ class Producer:
             raise InvalidRequest(
                 "send: the messages have to be a list", hint="`send` takes a single message"
             )
-        all_prepared = [self._prepare(message, key, partition, headers) for message in messages]
-        if not all_prepared:
-            return []
-        cost = sum(MESSAGE_COST + prepared.size for prepared in all_prepared)
+        prepared = self._intake.prepare_many(messages, key, partition, headers)
+        cost = prepared.cost
+        if not cost:
+            return Deliveries(())
         if self._owes_a_turn or not self._room.take_at_once(cost):
             await self._wait_for_room(cost)
-        deliveries = self._accept(all_prepared, cost)
+        try:
+            all_taken = self._intake.take_many(prepared)
+        except NotFound:
+            # The topic has lost its partitions: already the first message has nowhere to go.
+            self._room.give(cost)
+            raise
+        for taken in all_taken:
+            self._note(taken)
+        deliveries = Deliveries(
+            [Part(batch.outcome, first, length) for batch, first, length in all_taken]
+        )
         if self._options.mode == "direct":
-            for delivery in deliveries:
-                await delivery.wait()
+            await deliveries.wait()
         return deliveries
 
     async def flush(self) -> None:
@@ -318,91 +332,13 @@ class Producer:
                 "producer: it was not started", hint="use `async with`, or await `start()`"
             )
 
-    def _prepare(
-        self,
-        message: Original,
-        key: bytes | str | None,
-        partition: int | None,
-        headers: Headers | None,
-    ) -> Prepared:
-        """A message as it is sent, and where it is to go; fails if it cannot be sent."""
-        if headers is not None:
-            message = as_message(message, headers)
-        frame = self._encoder.encode(message)
-        size = len(frame.payload) + len(frame.user_headers)
-        if MESSAGE_COST + size > self._options.buffer_bytes:
-            raise InvalidRequest(
-                f"send: a message of {len(frame.payload):,} bytes is too large for a producer with "
-                f"buffer_bytes={self._options.buffer_bytes:,}",
-                code=ErrorCode.BACKGROUND_SEND_BUFFER_OVERFLOW,
-                hint="give the producer more buffer_bytes",
-            )
-        place, own_key = self._place(message, key, partition)
-        return Prepared(frame, size, message, place, own_key)
-
-    def _place(
-        self, message: Original, key: bytes | str | None, partition: int | None
-    ) -> tuple[int | None, bytes | None]:
-        """The partition, or the key; neither: any partition will do."""
-        options = self._options
-        if partition is not None:
-            if key is not None:
-                raise InvalidRequest("send: either a key or a partition, not both")
-            if not 0 <= partition < 1 << 32:
-                raise InvalidRequest(f"send: there is no partition {partition}")
-            return partition, None
-        own_key = key_bytes(key) if key is not None else None
-        if options.partitioner is not None and self._router.partitions is not None:
-            message = as_message(message, None)
-            partitions = self._router.partitions
-            partition = chosen(
-                options.partitioner, message, own_key or self._default_key, partitions
-            )
-            if partition is not None:
-                return partition, None
-        if own_key is not None:
-            return None, own_key
-        return options.partition, self._default_key
-
-    def _accept(self, messages: Sequence[Prepared], cost: int) -> list[Delivery]:
-        """Put messages that there is room for into their batches."""
-        try:
-            return [self._add(prepared) for prepared in messages]
-        except NotFound:
-            # The topic has lost its partitions: already the first message has nowhere to go.
-            self._room.give(cost)
-            raise
-
-    def _add(self, prepared: Prepared) -> Delivery:
-        batch = self._batch_for(prepared)
-        index = self._accumulator.add(batch, prepared.frame, prepared.original, prepared.size)
-        if batch.is_full:
+    def _note(self, taken: Taken) -> None:
+        """See to it that a batch that took messages in is sent in time."""
+        if taken.batch.is_full:
             self._owes_a_turn = True
             self._wake()
-        elif index == 0:
+        elif taken.first == 0:
             self._wake()
-        return Delivery(batch.outcome, index)
-
-    def _batch_for(self, prepared: Prepared) -> Batch:
-        """The batch that a message goes into.
-
-        Raises:
-            NotFound: The topic has no partitions.
-        """
-        frame, size, _, partition, key = prepared
-        begun, time = self._accumulator.begun, frame.origin_timestamp
-        target: Target = partition
-        if target is None and key is not None:
-            target = self._router.of_key(key)
-        elif target is None:
-            batch = begun(self._router.turn, size, time)
-            if batch is not None:
-                return batch
-            target = self._router.next_turn()
-        batch = begun(target, size, time)
-        if batch is None:
-            batch = self._accumulator.begin(target, time, self._environment.monotonic())
-        return batch
 
     async def _wait_for_room(self, cost: int) -> None:
         """Take room as soon as there is some, and not before batches that are full may go.
@@ -517,7 +453,7 @@ class Producer:
         self._room.give(batch.cost)
 
     def _fail(self, batch: Batch, error: Exception) -> None:
-        batch.outcome.fail(error, len(batch.frames), self._report)
+        batch.outcome.fail(error, batch.count, self._report)
         if self._options.on_error is None:
             return
         partition = batch.target if isinstance(batch.target, int) else None
@@ -563,7 +499,7 @@ class Producer:
                 logger.exception("a look at the partitions of %r failed unexpectedly", self.topic)
             else:
                 if partitions is not None:
-                    self._router.partitions = partitions
+                    self._intake.router.partitions = partitions
             await self._environment.sleep(_REFRESH_PAUSE)
 
 

@@ -18,7 +18,13 @@ from windsprite_protocol.model.identifiers import (
     Partitioning,
     ToPartition,
 )
-from windsprite_protocol.model.messages import Confirmation, Confirmations, SendMessages
+from windsprite_protocol.model.messages import (
+    Buffer,
+    Confirmation,
+    Confirmations,
+    SendMessages,
+)
+from windsprite_protocol.payload_batches import build_payload_batch
 
 RETRY: Final = Backoff(base=0.1, cap=2.0)
 """Pauses after the client gave up a call that was surely not carried out."""
@@ -70,8 +76,8 @@ class BatchSender:
             self._stream,
             self._topic,
             _partitioning(batch.target),
-            len(batch.frames),
-            build_batch(batch.frames),
+            batch.count,
+            _encoded(batch),
         )
         error: WindspriteError = RequestTimedOut(f"{self._doing}: not sent in time")
         attempts = 0
@@ -101,6 +107,14 @@ class BatchSender:
         if self._safety is not Safety.AT_LEAST_ONCE:
             return False
         return isinstance(unknown.__cause__, Unavailable | OutcomeUnknown | None)
+
+
+def _encoded(batch: Batch) -> Buffer:
+    """A batch as the server gets it."""
+    user_headers = batch.user_headers[0]
+    if batch.user_headers.count(user_headers) < batch.count:
+        return build_batch(batch.frames)
+    return build_payload_batch(batch.payloads, batch.ids, batch.timestamps, user_headers)
 
 
 def _partitioning(target: Target) -> Partitioning:
