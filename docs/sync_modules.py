@@ -73,9 +73,6 @@ WRAPPED: Final = {
 }
 """Results that have a blocking form of their own, and where that is."""
 
-LISTS: Final = {"Deliveries": "list[Delivery]"}
-"""Results that are lists of blocking forms."""
-
 RENAMED: Final = {"aclose": "close"}
 
 REWORDED: Final = (
@@ -212,7 +209,6 @@ def _methods(cls: ast.ClassDef, source: Source) -> Iterator[ast.FunctionDef | as
 def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, used: set[str], names: set[str]) -> str:
     returns = ast.unparse(node.returns) if node.returns else "None"
     returns = re.sub(r"\bAsync(Iterator|Iterable|Generator)\b", r"\1", returns)
-    returns = LISTS.get(returns, returns)
     annotations = [argument.annotation for argument in _arguments(node)]
     defaults = [*node.args.defaults, *node.args.kw_defaults]
     for part in [*annotations, *defaults, ast.parse(returns, mode="eval")]:

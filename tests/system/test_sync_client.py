@@ -257,7 +257,9 @@ def test_a_producer_says_what_became_of_messages(
 ) -> None:
     with client.producer(stream, "t") as producer:
         deliveries = [producer.send(f"{number}") for number in range(3)]
-        deliveries += producer.send_many([b"3", b"4"])
+        more = producer.send_many([b"3", b"4"])
+        assert more.wait(30)
+        deliveries += more
         assert [delivery.result(30).offset for delivery in deliveries] == list(range(5))
         assert producer.send_and_wait(b"5") == windsprite.Delivered(0, 5)
         assert producer.partitions == 1

@@ -25,7 +25,7 @@ def producers(client: windsprite.sync.Client) -> None:
         delivery = producer.send(b"one")
         assert_type(delivery, windsprite.sync.Delivery)
         assert_type(delivery.result(timeout=5), windsprite.Delivered)
-        assert_type(producer.send_many(["two", "three"]), list[windsprite.sync.Delivery])
+        assert_type(producer.send_many(["two", "three"]), windsprite.sync.Deliveries)
 
 
 def consumers(client: windsprite.sync.Client) -> None:

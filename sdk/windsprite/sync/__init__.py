@@ -14,8 +14,16 @@ The page docs/scripts-and-notebooks.md shows what one does with it.
 
 from windsprite.sync.client import Client, connect
 from windsprite.sync.consumer import TopicConsumer
-from windsprite.sync.delivery import Delivery
+from windsprite.sync.delivery import Deliveries, Delivery
 from windsprite.sync.events import EventStream
 from windsprite.sync.producer import Producer
 
-__all__ = ["Client", "Delivery", "EventStream", "Producer", "TopicConsumer", "connect"]
+__all__ = [
+    "Client",
+    "Deliveries",
+    "Delivery",
+    "EventStream",
+    "Producer",
+    "TopicConsumer",
+    "connect",
+]

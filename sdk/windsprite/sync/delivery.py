@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import overload
 
 from windsprite.errors import ClientClosed, RequestTimedOut
 from windsprite.producer.delivery import Delivered
+from windsprite.producer.delivery import Deliveries as AllTargets
 from windsprite.producer.delivery import Delivery as Target
 from windsprite.sync.base import Blocking
+from windsprite.sync.thread import LoopThread
 
 
 class Delivery(Blocking[Target]):
@@ -33,14 +37,7 @@ class Delivery(Blocking[Target]):
         Returns:
             Whether it is known.
         """
-        if not self._target.done():
-            try:
-                self._thread.run(self._wait(timeout))
-            except ClientClosed:
-                # Closing a client settles everything that it was given.
-                if not self._target.done():
-                    raise
-        return self._target.done()
+        return _wait(self._thread, self._target, timeout)
 
     def result(self, timeout: float | None = None) -> Delivered:
         """Where the message is stored; waits until that is known.
@@ -57,7 +54,63 @@ class Delivery(Blocking[Target]):
             raise RequestTimedOut(f"send: the message is still on its way after {timeout} s")
         return self._target.result()
 
-    async def _wait(self, timeout: float | None) -> None:  # noqa: ASYNC109 - of another thread
+
+class Deliveries(Sequence[Delivery]):
+    """What becomes of the messages of one call: a sequence of a `Delivery` for each of them.
+
+    deliveries = producer.send_many([b"one", b"two"])
+    deliveries.wait()        # all are settled
+    placed = deliveries[1].result()
+    """
+
+    def __init__(self, thread: LoopThread, target: AllTargets) -> None:
+        self._thread = thread
+        self._target = target
+
+    def __repr__(self) -> str:
+        return repr(self._target)
+
+    def __len__(self) -> int:
+        return len(self._target)
+
+    @overload
+    def __getitem__(self, index: int) -> Delivery: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Delivery]: ...
+
+    def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
+        if isinstance(index, slice):
+            return [Delivery(self._thread, each) for each in self._target[index]]
+        return Delivery(self._thread, self._target[index])
+
+    def done(self) -> bool:
+        """Whether it is known what became of every message."""
+        return self._target.done()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is known what became of every message, whatever that is.
+
+        Args:
+            timeout: Seconds to wait at most.
+
+        Returns:
+            Whether it is known.
+        """
+        return _wait(self._thread, self._target, timeout)
+
+
+def _wait(thread: LoopThread, target: Target | AllTargets, seconds: float | None) -> bool:
+    async def wait() -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._target.wait()
+            async with asyncio.timeout(seconds):
+                await target.wait()
+
+    if not target.done():
+        try:
+            thread.run(wait())
+        except ClientClosed:
+            # Closing a client settles everything that it was given.
+            if not target.done():
+                raise
+    return target.done()

@@ -9,7 +9,7 @@ from windsprite.producer.accumulator import Original
 from windsprite.producer.delivery import Delivered
 from windsprite.producer.producer import Producer as Target
 from windsprite.sync.base import Blocking
-from windsprite.sync.delivery import Delivery
+from windsprite.sync.delivery import Deliveries, Delivery
 
 
 class ProducerMethods(Blocking[Target]):
@@ -126,7 +126,7 @@ class ProducerMethods(Blocking[Target]):
         key: bytes | str | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
-    ) -> list[Delivery]:
+    ) -> Deliveries:
         """Accept messages, all of them or none, in their order.
 
         They may go in several batches, to several partitions if there is neither a key nor a
@@ -144,12 +144,12 @@ class ProducerMethods(Blocking[Target]):
         Raises:
             WindspriteError: As `send`; none of them was accepted.
         """
-        return [
-            Delivery(self._thread, each)
-            for each in self._thread.run(
+        return Deliveries(
+            self._thread,
+            self._thread.run(
                 self._target.send_many(messages, key=key, partition=partition, headers=headers)
-            )
-        ]
+            ),
+        )
 
     def flush(self) -> None:
         """Send what was accepted before without lingering, and wait until it is settled.

@@ -15,12 +15,14 @@ PAIRS = [
     (windsprite.Client, windsprite.sync.Client, {"connect"}),
     (windsprite.Producer, windsprite.sync.Producer, {"aclose"}),
     (windsprite.EventStream, windsprite.sync.EventStream, {"put"}),
+    (windsprite.Deliveries, windsprite.sync.Deliveries, set()),
     (windsprite.Delivery, windsprite.sync.Delivery, set()),
     (windsprite.TopicConsumer, windsprite.sync.TopicConsumer, NOT_FOR_PROGRAMS),
 ]
 BY_HAND = {
     (windsprite.sync.Delivery, "result"): {"timeout"},
     (windsprite.sync.Delivery, "wait"): {"timeout"},
+    (windsprite.sync.Deliveries, "wait"): {"timeout"},
     (windsprite.sync.TopicConsumer, "get"): {"timeout"},
     (windsprite.sync.TopicConsumer, "run"): {"stop"},
 }
