@@ -206,9 +206,8 @@ class Consuming(RuleBasedStateMachine):
     def failed(self, failed) -> None:
         self.in_hand = [message for message in self.in_hand if message is not failed]
         given = self.given[failed.partition_id]
-        is_ours = self.ledger[failed.partition_id].hold is not Hold.NONE
-        again = {failed.offset} if is_ours else {o for o in given if o >= failed.offset}
-        given -= again
+        # Those after it come again as well if the partition is lost before it is handed out.
+        given -= {offset for offset in given if offset >= failed.offset}
         self.ledger.put_back(failed)
 
     @rule()

@@ -172,9 +172,12 @@ class Progress:
                 self.buffer.popleft()
             for offset in [offset for offset in self.unhandled if offset <= stored]:
                 del self.unhandled[offset]
-        next_offset = self.next_offset
-        if not self.buffer:
-            self.start = From.offset(max(next_offset or 0, stored + 1))
+        behind = stored + 1
+        if not (start := self.start) or isinstance(start, str):
+            self.start = From.offset(behind)
+        else:
+            known = start.value if start.kind is PollingKind.OFFSET else 0
+            self.start = From.offset(max(known, behind))
 
     def lose(self) -> None:
         """The partition is another member's now; should it come back, we go on where we were."""

@@ -294,6 +294,16 @@ def test_what_the_server_has_stored_is_handed_out_whoever_has_the_partition() ->
     assert made[0].to_store() is None
 
 
+def test_what_another_member_has_polled_meanwhile_is_not_polled_again() -> None:
+    made = ledger(Commit.on_poll())
+    polled(made, 0, 0, 1)
+    made.assign([1])
+    made.assign([0, 1])
+    made.open(made[0], 9)
+    assert made.request(made[0])[0] == From.offset(10)
+    assert taken(made, 3) == [(0, 0), (0, 1)]
+
+
 def test_an_answer_to_a_poll_from_before_a_seek_is_dropped() -> None:
     made = ledger()
     turn = made[0].turn
