@@ -54,7 +54,7 @@ def build_payload_batch(
     if isinstance(timestamps, int):
         origin = newest = timestamps
     else:
-        origin, newest = min(timestamps), max(timestamps)
+        origin, newest = min(timestamps, default=0), max(timestamps, default=0)
         if origin < newest:
             ages = list(map(sub, timestamps, repeat(origin)))
     if (

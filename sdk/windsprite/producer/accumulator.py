@@ -81,6 +81,7 @@ class Batch:
         is_due: Whether it is to be sent as soon as its lane is free.
         is_full: Whether it takes no more messages.
         outcome: What becomes of it.
+        encoded: The batch as the server gets it, once it was made.
     """
 
     target: Target
@@ -97,6 +98,7 @@ class Batch:
     is_due: bool = False
     is_full: bool = False
     outcome: Outcome = field(default_factory=Outcome)
+    encoded: Buffer | None = None
 
     @property
     def count(self) -> int:
@@ -241,6 +243,13 @@ class Accumulator:
         batch = lane.current = lane.waiting.popleft()
         batch.is_full = True
         return batch
+
+    def following(self, batch: Batch) -> Batch | None:
+        """The batch that waits for this one to be settled, if it takes no more messages."""
+        lane = self._lanes.get(batch.target)
+        if lane is None or lane.current is not batch or not lane.waiting:
+            return None
+        return lane.waiting[0] if lane.waiting[0].is_full else None
 
     def settled(self, batch: Batch) -> None:
         """A batch that was handed out is settled; its lane is free for the next one."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from windsprite.address import RetryMode
 from windsprite.caller import Caller
@@ -30,7 +30,7 @@ from windsprite.producer.options import FailedBatch, NewTopic, ProducerOptions
 from windsprite.producer.places import Admin, count_partitions, find_or_create
 from windsprite.producer.room import Room
 from windsprite.producer.routing import Router
-from windsprite.producer.sending import BatchSender
+from windsprite.producer.sending import BatchSender, encoded
 from windsprite.retries import Safety
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.identifiers import Identifier
@@ -391,7 +391,7 @@ class Producer:
             self._accumulator.hurry()
         now = self._environment.monotonic()
         while self._may_send and (batch := self._accumulator.take(now)):
-            task = asyncio.create_task(self._send(batch))
+            task = asyncio.create_task(self._send_and_go_on(batch))
             self._tasks[task] = batch
             task.add_done_callback(self._sent)
         if self._may_send:  # if not, the next answer leads back here
@@ -414,6 +414,28 @@ class Producer:
     def _timer_rang(self) -> None:
         self._timer = None
         self._send_batches()
+
+    async def _send_and_go_on(self, batch: Batch | None) -> None:
+        """Send a batch, and then others for as long as there are some.
+
+        Whoever hears of an answer may have a lot to do; the server should have the next batch
+        before that, and work meanwhile.
+        """
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        while batch is not None:
+            self._tasks[task] = batch
+            asyncio.get_running_loop().call_soon(self._encode_following, batch)
+            await self._send(batch)
+            if self._room.is_wanted:
+                self._accumulator.hurry()
+            batch = self._accumulator.take(self._environment.monotonic())
+            self._wake()
+
+    def _encode_following(self, batch: Batch) -> None:
+        """Encode the next batch of a lane while the server has this one."""
+        following = self._accumulator.following(batch)
+        if following is not None:
+            encoded(following)
 
     async def _send(self, batch: Batch) -> None:
         try:

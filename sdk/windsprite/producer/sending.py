@@ -77,7 +77,7 @@ class BatchSender:
             self._topic,
             _partitioning(batch.target),
             batch.count,
-            _encoded(batch),
+            encoded(batch),
         )
         error: WindspriteError = RequestTimedOut(f"{self._doing}: not sent in time")
         attempts = 0
@@ -109,12 +109,17 @@ class BatchSender:
         return isinstance(unknown.__cause__, Unavailable | OutcomeUnknown | None)
 
 
-def _encoded(batch: Batch) -> Buffer:
-    """A batch as the server gets it."""
-    user_headers = batch.user_headers[0]
-    if batch.user_headers.count(user_headers) < batch.count:
-        return build_batch(batch.frames)
-    return build_payload_batch(batch.payloads, batch.ids, batch.timestamps, user_headers)
+def encoded(batch: Batch) -> Buffer:
+    """A batch that takes no more messages, as the server gets it; made once."""
+    if batch.encoded is None:
+        user_headers = batch.user_headers[0]
+        if batch.user_headers.count(user_headers) < batch.count:
+            batch.encoded = build_batch(batch.frames)
+        else:
+            batch.encoded = build_payload_batch(
+                batch.payloads, batch.ids, batch.timestamps, user_headers
+            )
+    return batch.encoded
 
 
 def _partitioning(target: Target) -> Partitioning:
