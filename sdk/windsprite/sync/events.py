@@ -39,7 +39,8 @@ class EventStream(Blocking[Target]):
         except ClientClosed:
             if not self._thread.is_closed:
                 raise
-        # The loop is gone, and `Closed` has come: what is left can be had without waiting.
+        # When the loop is gone, `Closed` has come: what is left can be had without waiting.
+        self._thread.wait_closed()
         step = self._step()
         try:
             step.send(None)

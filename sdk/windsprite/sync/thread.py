@@ -154,6 +154,10 @@ class LoopThread:
             raise
         self._ended.result()
 
+    def wait_closed(self) -> None:
+        """Wait until the thread, which somebody closes, has ended."""
+        self._thread.join()
+
     @property
     def is_closed(self) -> bool:
         """Whether nothing can be run any more."""
