@@ -148,6 +148,26 @@ def test_batches_of_payloads_are_those_of_their_messages(
     verify_batch(batch, len(payloads))
 
 
+@given(PAYLOADS, st.integers(0, 2**63), st.sampled_from([b"", b"headers"]), st.data())
+def test_batches_of_payloads_may_have_several_timestamps(
+    payloads: list[bytes], origin: int, headers: bytes, data: st.DataObject
+) -> None:
+    ages = data.draw(
+        st.lists(st.sampled_from([0, 1, 2**32 - 1]), min_size=len(payloads), max_size=len(payloads))
+    )
+    times = [origin + age for age in ages]
+    ids = bytearray(range(16)) * len(payloads)
+    assert build_payload_batch(payloads, ids, times, headers) == build_batch(
+        [
+            NewMessage(payload, bytes(range(16)), time, headers)
+            for payload, time in zip(payloads, times, strict=True)
+        ]
+    )
+    with pytest.raises(EncodeError) as failure:
+        build_payload_batch([*payloads, b""], ids + ids[:16], [*times, max(times) + 2**32])
+    assert failure.value.code is ErrorCode.INVALID_MESSAGE_TIMESTAMP_DELTA
+
+
 @pytest.mark.parametrize("count", [0, 1, 10])
 def test_the_limits_are_the_same(count: int) -> None:
     ids = bytes(16 * count)

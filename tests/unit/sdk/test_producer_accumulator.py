@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from windsprite.producer.accumulator import MESSAGE_COST, Accumulator, Batch, Target
+from windsprite.producer.accumulator import MESSAGE_COST, Accumulator, Batch, Run, Target
 from windsprite_protocol.batches import MAX_TIMESTAMP_SPREAD, NewMessage, build_batch
 
 MAX_MESSAGES, MAX_BYTES, LINGER = 3, 256 + 4 * 48 + 40, 5.0
@@ -24,6 +24,29 @@ def put(
     batch = accumulator.begun(target, size, time) or accumulator.begin(target, time, now)
     accumulator.add(batch, frame_of(number, size, time), f"original {number}", size)
     return batch
+
+
+def put_run(
+    accumulator: Accumulator,
+    target: Target,
+    numbers: range,
+    now: float,
+    size: int,
+    time: int,
+) -> None:
+    """What a call with many messages does."""
+    run = Run(
+        payloads=[bytes(size)] * len(numbers),
+        ids=b"".join(number.to_bytes(16, "little") for number in numbers),
+        origin_timestamp=time,
+        user_headers=b"",
+        originals=[f"original {number}" for number in numbers],
+        starts=range(0, (48 + size) * len(numbers) + 1, 48 + size),
+    )
+    done = 0
+    while done < len(numbers):
+        batch = accumulator.begun(target, size, time) or accumulator.begin(target, time, now)
+        done += accumulator.add_run(batch, run, done)
 
 
 def numbers(batch: Batch) -> list[int]:
@@ -69,9 +92,24 @@ class AccumulatorMachine(RuleBasedStateMachine):
         time=st.sampled_from([0, 1, MAX_TIMESTAMP_SPREAD, MAX_TIMESTAMP_SPREAD + 1]),
     )
     def send(self, place: Target, size: int, time: int) -> None:
+        put(self.accumulator, place, self.next_number, self.now, size, time)
+        self.expect(place, size, time)
+
+    @rule(
+        place=st.sampled_from(TARGETS),
+        count=st.integers(1, 8),
+        size=st.sampled_from([0, 1, 20, 41, 500]),
+        time=st.sampled_from([0, 1, MAX_TIMESTAMP_SPREAD + 1]),
+    )
+    def send_many(self, place: Target, count: int, size: int, time: int) -> None:
+        numbers = range(self.next_number, self.next_number + count)
+        put_run(self.accumulator, place, numbers, self.now, size, time)
+        for _ in numbers:
+            self.expect(place, size, time)
+
+    def expect(self, place: Target, size: int, time: int) -> None:
         number = self.next_number
         self.next_number += 1
-        put(self.accumulator, place, number, self.now, size, time)
         self.sent[place].append(number)
         batches = self.model[place]
         if not batches or not batches[-1].takes(size, time):

@@ -11,8 +11,8 @@ import windsprite
 from support.environment import SeededEnvironment
 from support.virtual_time import in_virtual_time
 from windsprite.environment import SystemEnvironment
-from windsprite.producer.delivery import Delivered, Delivery, Outcome
-from windsprite.producer.encoding import Encoder, as_sent
+from windsprite.producer.delivery import Delivered, Deliveries, Delivery, Outcome, Part
+from windsprite.producer.encoding import Encoder, as_message, as_sent
 from windsprite.producer.failures import FailureLog
 from windsprite.producer.options import ProducerOptions
 from windsprite.producer.room import Room
@@ -237,6 +237,48 @@ async def test_failures_nobody_asked_about_are_told_of(asked: int, told: list[in
     assert heard == told
 
 
+async def test_the_deliveries_of_a_call_are_a_sequence() -> None:
+    one, two = Outcome(), Outcome()
+    both = Deliveries([Part(one, 3, 2), Part(two, 0, 1)])
+    one.succeed(0, 100)
+    assert not both.done()
+    waiting = asyncio.create_task(both.wait())
+    await turn()
+    assert not waiting.done()
+    two.fail(windsprite.NotFound("gone"), 1, None)
+    await waiting
+    assert both.done()
+    assert len(both) == 3
+    assert [each.result() for each in both[:2]] == [Delivered(0, 103), Delivered(0, 104)]
+    assert both[1] is list(both)[1]
+    assert both[-1] in both
+    with pytest.raises(windsprite.NotFound):
+        await both[2]
+    with pytest.raises(IndexError):
+        both[3]
+    assert not Deliveries(())
+    assert Deliveries(()).done()
+
+
+async def test_failures_of_a_call_are_told_of_until_somebody_looks_at_each() -> None:
+    heard: list[int] = []
+
+    async def ask(times: int) -> None:
+        outcome = Outcome()
+        three = Deliveries([Part(outcome, 0, 3)])
+        await asyncio.sleep(0)
+        outcome.fail(windsprite.NotFound("gone"), 3, lambda count, _: heard.append(count))
+        await three.wait()
+        for _ in range(times):
+            with pytest.raises(windsprite.NotFound):
+                three[0].result()
+
+    await ask(0)
+    await ask(3)
+    gc.collect()
+    assert heard == [3, 2]
+
+
 def test_lost_messages_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     class Watch(SeededEnvironment):
         now = 1_000_000_000
@@ -320,6 +362,41 @@ def test_failed_messages_can_be_sent_again_as_they_were() -> None:
     assert (again.payload, again.headers) == ("text", {"k": 1})
     second = Encoder(SystemEnvironment(), None, None).encode(again)
     assert (second.id, second.origin_timestamp) == (frame.id, frame.origin_timestamp)
+
+
+def test_messages_that_are_alike_are_encoded_together() -> None:
+    environment = SeededEnvironment(0)
+    environment.wall_clock_us = lambda: 5  # type: ignore[method-assign]
+    encoder = Encoder(environment, {"k": 1}, None)
+    for messages, headers in (
+        ([b"one", b"two"], None),
+        (["\u00e9", b"", bytes(100)], None),
+        ([b"x"], {"other": "value"}),
+        ([b"x"], {}),
+    ):
+        run = encoder.encode_run(messages, headers)
+        assert run is not None
+        singly = [encoder.encode(as_message(each, headers)) for each in messages]
+        assert list(run.payloads) == [frame.payload for frame in singly]
+        assert {(run.user_headers, run.origin_timestamp)} == {
+            (frame.user_headers, frame.origin_timestamp) for frame in singly
+        }
+        assert [as_message(each, None) for each in run.originals] == [
+            as_message(each, headers) for each in messages
+        ]
+        sizes = [48 + len(frame.payload) + len(frame.user_headers) for frame in singly]
+        assert list(run.starts) == [sum(sizes[:count]) for count in range(len(sizes) + 1)]
+        assert len({run.ids[at : at + 16] for at in range(0, len(run.ids), 16)}) == len(messages)
+
+
+def test_messages_that_need_a_look_are_not_encoded_together() -> None:
+    encoder = Encoder(SystemEnvironment(), None, None)
+    wrong: list[Any] = [windsprite.Message(b"x", id=1), "\ud800", 7, bytes(64_000_001)]
+    for message in wrong:
+        assert encoder.encode_run([b"x", message], None) is None
+    assert encoder.encode_run([b"x"], {"k": "v" * 256}) is None
+    encrypted = Encoder(SystemEnvironment(), None, windsprite.Encryptor(bytes(32)))
+    assert encrypted.encode_run([b"x"], None) is None
 
 
 # --- Options ---------------------------------------------------------------------------------
