@@ -53,11 +53,13 @@ async def run_parts(parts: list[str], address: str) -> None:
         ]
     payloads = [message.payload for message in messages if len(message.payload) < 100]
     assert sorted(payloads) == [
+        b"first",
         b"measurement",
         b"now",
         b"one",
         *(b"order %d" % number for number in range(3)),
         *[b"payload"] * 3,
+        b"second",
         b"small",
         b"two",
     ]

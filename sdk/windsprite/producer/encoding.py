@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, repeat
 from operator import add
@@ -20,7 +20,7 @@ from windsprite_protocol.batches import (
     NewMessage,
 )
 from windsprite_protocol.errors import EncodeError, ErrorCode
-from windsprite_protocol.message_frames import FRAME_HEADER
+from windsprite_protocol.message_frames import FRAME_HEADER, cut_evenly
 
 _IDS_AT_ONCE: Final = 256
 _MAX_TIMESTAMP: Final = (1 << 64) - 1
@@ -43,8 +43,7 @@ class Encoder:
     ) -> None:
         self._environment = environment
         self._encryption = encryption
-        self._ids = b""
-        self._used = 0
+        self._ids: Iterator[bytes] = iter(())
         try:
             self._default_headers = encode_headers(headers)
         except EncodeError as error:
@@ -56,7 +55,8 @@ class Encoder:
         Raises:
             InvalidRequest: The protocol cannot carry it.
         """
-        now, random_id = self._environment.wall_clock_us(), self._next_id()
+        now = self._environment.wall_clock_us()
+        random_id = next(self._ids, None) or self._new_id()
         if (
             type(message) is bytes
             and self._encryption is None
@@ -126,13 +126,11 @@ class Encoder:
         if not 0 <= frame.origin_timestamp <= _MAX_TIMESTAMP:
             raise InvalidRequest("send: an origin timestamp is a number from 0 to 2^64-1")
 
-    def _next_id(self) -> bytes:
-        if self._used == len(self._ids):
-            self._ids = self._environment.random_bytes(MESSAGE_ID_BYTES * _IDS_AT_ONCE)
-            self._used = 0
-        start = self._used
-        self._used = end = start + MESSAGE_ID_BYTES
-        return self._ids[start:end]
+    def _new_id(self) -> bytes:
+        """The first one of more ids."""
+        ids = self._environment.random_bytes(MESSAGE_ID_BYTES * _IDS_AT_ONCE)
+        self._ids = iter(cut_evenly(ids, _IDS_AT_ONCE, f"{MESSAGE_ID_BYTES}s"))
+        return next(self._ids)
 
     @staticmethod
     def _encrypted(frame: NewMessage, encryption: Encryptor) -> NewMessage:
@@ -145,17 +143,24 @@ class Encoder:
 
 def _plain_payloads(messages: Sequence[Original]) -> Sequence[bytes] | None:
     """The payloads of messages that are nothing else; None if there are others."""
-    kinds = set(map(type, messages))
-    if kinds == {bytes}:
+    if set(map(type, messages)) == {bytes}:
         return cast("Sequence[bytes]", messages)
-    if not kinds <= {bytes, str}:
-        return None
-    try:
-        return [
-            each.encode() if isinstance(each, str) else cast("bytes", each) for each in messages
-        ]
-    except UnicodeEncodeError:
-        return None
+    payloads: list[bytes] = []
+    for message in messages:
+        payload: object = message
+        if isinstance(message, Message):
+            if message != Message(message.payload):
+                return None
+            payload = message.payload
+        if isinstance(payload, str):
+            try:
+                payload = payload.encode()
+            except UnicodeEncodeError:
+                return None
+        if type(payload) is not bytes:
+            return None
+        payloads.append(payload)
+    return payloads
 
 
 def as_message(message: Original, headers: Headers | None) -> Message:

@@ -371,7 +371,7 @@ def test_messages_that_are_alike_are_encoded_together() -> None:
     for messages, headers in (
         ([b"one", b"two"], None),
         (["\u00e9", b"", bytes(100)], None),
-        ([b"x"], {"other": "value"}),
+        ([b"x", windsprite.Message("y"), windsprite.Message(b"z")], {"other": "value"}),
         ([b"x"], {}),
     ):
         run = encoder.encode_run(messages, headers)
@@ -391,7 +391,16 @@ def test_messages_that_are_alike_are_encoded_together() -> None:
 
 def test_messages_that_need_a_look_are_not_encoded_together() -> None:
     encoder = Encoder(SystemEnvironment(), None, None)
-    wrong: list[Any] = [windsprite.Message(b"x", id=1), "\ud800", 7, bytes(64_000_001)]
+    wrong: list[Any] = [
+        windsprite.Message(b"x", id=1),
+        windsprite.Message(b"x", origin_timestamp=1),
+        windsprite.Message(b"x", {}),
+        windsprite.Message("\ud800"),
+        windsprite.Message(7),  # type: ignore[arg-type]
+        "\ud800",
+        7,
+        bytes(64_000_001),
+    ]
     for message in wrong:
         assert encoder.encode_run([b"x", message], None) is None
     assert encoder.encode_run([b"x"], {"k": "v" * 256}) is None
