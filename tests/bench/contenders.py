@@ -18,7 +18,10 @@ from bench.workload import Workload
 
 OURS = "windsprite, raw client"
 SDK = "windsprite, its SDK"
+SDK_STREAMS = "windsprite, producer and consumer of its SDK"
 IGGY = "windsprite, apache-iggy"
+IGGY_STREAMS = "windsprite, those of apache-iggy"
+IGGY_BACKGROUND = "windsprite, those of apache-iggy, background"
 NATS = "JetStream, nats-py"
 NATS_ATOMIC = "JetStream, atomic batches"
 REDIS = "Redis Streams, redis-py"
@@ -48,7 +51,10 @@ ALL = {
         Contender(LOOPBACK, "machine", Machine, is_limit=True),
         Contender(OURS, "raw", Windsprite),
         Contender(SDK, "sdk", Windsprite),
+        Contender(SDK_STREAMS, "sdk-streams", Windsprite),
         Contender(IGGY, "iggy", Windsprite),
+        Contender(IGGY_STREAMS, "iggy-streams", Windsprite),
+        Contender(IGGY_BACKGROUND, "iggy-background", Windsprite),
         Contender(NATS, "nats", nats.Nats),
         Contender(NATS_ATOMIC, "nats-batch", nats.Nats),
         Contender(REDIS, "redis", redis.Redis),
@@ -58,8 +64,8 @@ ALL = {
 
 def why_missing(contender: Contender) -> str | None:
     """What has to be installed before a contender can take part; `None`: nothing."""
-    libraries = {"nats": "nats", "nats-batch": "nats", "redis": "redis", "iggy": "apache_iggy"}
-    library = libraries.get(contender.client)
+    libraries = {"nats": "nats", "redis": "redis", "iggy": "apache_iggy"}
+    library = libraries.get(contender.client.partition("-")[0])
     if library is not None and find_spec(library) is None:
         return f"{contender.title}: the Python package {library} is not installed"
     if contender.system is nats.Nats and nats.executable() is None:

@@ -3,14 +3,25 @@
 from collections.abc import Callable
 from statistics import median
 
-from bench.contenders import IGGY, LOOPBACK, NATS, NATS_ATOMIC, OURS, REDIS, SDK
+from bench.contenders import (
+    IGGY,
+    IGGY_BACKGROUND,
+    IGGY_STREAMS,
+    LOOPBACK,
+    NATS,
+    NATS_ATOMIC,
+    OURS,
+    REDIS,
+    SDK,
+    SDK_STREAMS,
+)
 from bench.measurements import Results
 from bench.report import Requirement
 from bench.rows import round_trips
 from bench.rows.replay import READ, REPLAY
 from bench.rows.scaling import MANY, ONE
 from bench.rows.sustained import SUSTAINED
-from bench.rows.throughput import HEADLINE, WRITE
+from bench.rows.throughput import CLIENTS, HEADLINE, WRITE
 
 _PRODUCE = f"produce {HEADLINE.title}"
 _CONSUME = f"consume {HEADLINE.title}"
@@ -57,6 +68,24 @@ def _against_peers(title: str) -> list[Requirement]:
             ("Redis Streams", 1.2, (REDIS,)),
         )
         for ours in (OURS, SDK, IGGY)
+    ]
+
+
+def _against_official_client() -> list[Requirement]:
+    """The SDK against the official client, each call and each helper against its counterpart."""
+    return [
+        Requirement(
+            f"{verb} 1,000 x {row.workload.size:,} B, {what}, against the official client",
+            1,
+            is_minimum=True,
+            measured=_ratio(row.name, f"{verb} {row.title}", ours, *theirs),
+        )
+        for row in CLIENTS
+        for verb in ("produce", "consume")
+        for what, ours, theirs in (
+            ("SDK calls", SDK, (IGGY,)),
+            ("SDK producer and consumer", SDK_STREAMS, (IGGY_STREAMS, IGGY_BACKGROUND)),
+        )
     ]
 
 
@@ -108,4 +137,5 @@ REQUIREMENTS = [
         )
         for batch in (1, 100)
     ),
+    *_against_official_client(),
 ]

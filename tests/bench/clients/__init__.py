@@ -84,8 +84,14 @@ def make(name: str) -> Client:
             from bench.clients.raw import RawClient as Adapter
         case "sdk":
             from bench.clients.sdk import SdkClient as Adapter
+        case "sdk-streams":
+            from bench.clients.sdk_streams import SdkStreams as Adapter
         case "iggy":
             from bench.clients.iggy import IggyClient as Adapter
+        case "iggy-streams" | "iggy-background":
+            from bench.clients.iggy_streams import IggyStreams
+
+            return IggyStreams(is_background=name == "iggy-background")
         case "nats" | "nats-batch":
             from bench.clients.nats import NatsClient
 

@@ -57,7 +57,7 @@ class SdkClient:
                 )
                 if not batch:
                     break
-                payloads += [message.payload for message in batch]
+                payloads += batch.payloads
             return payloads
 
         return consume

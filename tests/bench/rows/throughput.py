@@ -8,12 +8,15 @@ from pathlib import Path
 from bench.contenders import (
     ALL,
     IGGY,
+    IGGY_BACKGROUND,
+    IGGY_STREAMS,
     LOOPBACK,
     NATS,
     NATS_ATOMIC,
     OURS,
     REDIS,
     SDK,
+    SDK_STREAMS,
     Contender,
     load,
     run_module,
@@ -25,6 +28,7 @@ from bench.systems.windsprite import Windsprite
 from bench.workload import Workload
 
 WRITE = "sequential write()"
+_READ_BY_OTHERS = {"raw", "sdk-streams", "iggy-streams", "iggy-background"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,10 @@ class Throughput:
     ) -> None:
         """All that was sent last is there, now and after a crash of each server."""
         servers = [contender for contender in contenders if not contender.is_limit]
+        # Some only count, and a consumer group does not read twice.
         readers = {
-            contender: ALL[SDK] if contender.client == "raw" else contender for contender in servers
+            contender: ALL[SDK] if contender.client in _READ_BY_OTHERS else contender
+            for contender in servers
         }
         for contender, reader in readers.items():
             if reader is not contender:
@@ -154,9 +160,20 @@ SINGLE = Throughput(
     (LOOPBACK, OURS, SDK, IGGY, NATS, REDIS),
     usual_repeats=3,
 )
+CLIENTS = [
+    Throughput(
+        f"clients-{name}",
+        _work(1000, size, 1, messages),
+        1,
+        (SDK, IGGY, SDK_STREAMS, IGGY_STREAMS, IGGY_BACKGROUND),
+        usual_repeats=5,
+    )
+    for name, size, messages in (("100-b", 100, 50_000), ("1-kib", 1024, 50_000))
+]
 ROWS = [
     HEADLINE,
     SINGLE,
+    *CLIENTS,
     Throughput("batch-100", _work(100, 1024, 1, 50_000), 8),
     Throughput("100-bytes", _work(1000, 100, 1, 100_000), 4),
     Throughput("10-kib", _work(1000, 10_240, 1, 10_000), 2),
