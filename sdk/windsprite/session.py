@@ -20,10 +20,14 @@ from windsprite_protocol.model.sessions import (
     Login,
     LoginWithToken,
 )
-from windsprite_protocol.v0_11.calling import RemoteError, decode_reply, encode_request
+from windsprite_protocol.v0_11.calling import (
+    RemoteError,
+    command_of,
+    decode_reply,
+    encode_request,
+)
 from windsprite_protocol.v0_11.decoder import Frame
 from windsprite_protocol.v0_11.frames import PROTOCOL_VERSION, unpack_reply
-from windsprite_protocol.v0_11.table import GENERATION
 
 SDK_NAME: Final = "windsprite"
 SDK_VERSION: Final = "0.1.0"
@@ -31,7 +35,7 @@ SDK_VERSION: Final = "0.1.0"
 _NUMBERS_BEHIND: Final = 32
 
 Request: TypeAlias = Any
-"""A request of `windsprite_protocol.model`."""
+"""A request of `windsprite_protocol.model`, or a `RawRequest`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +76,9 @@ class Session:
         Raises:
             InvalidRequest: The protocol cannot carry it; nothing was sent.
         """
-        command = GENERATION.of(type(request))
         number = 0 if isinstance(request, Login | LoginWithToken) else self._next_number
         try:
+            command = command_of(request)
             parts = encode_request(
                 command,
                 request,

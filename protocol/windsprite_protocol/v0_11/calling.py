@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import xxhash
 
 from windsprite_protocol.errors import DecodeError, EncodeError, ErrorCode, ProtocolError
-from windsprite_protocol.generation import Command
+from windsprite_protocol.generation import Command, Plane
 from windsprite_protocol.model.messages import Buffer
 from windsprite_protocol.model.sessions import EvictionReason
 from windsprite_protocol.v0_11.decoder import Frame
@@ -27,6 +29,7 @@ from windsprite_protocol.v0_11.frames import (
     unpack_eviction,
     unpack_reply,
 )
+from windsprite_protocol.v0_11.table import GENERATION, LEGACY_LOGIN_CODES
 
 T = TypeVar("T")
 
@@ -56,6 +59,64 @@ _EVICTION_CODES: Final = {
     EvictionReason.INCOMPATIBLE_PROTOCOL: ErrorCode.INCOMPATIBLE_PROTOCOL_VERSION,
     EvictionReason.MALFORMED_LOGIN: ErrorCode.INVALID_FORMAT,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class RawRequest:
+    """A request whose body the caller has encoded; its reply is the body of the reply.
+
+    Attributes:
+        code: The command code; need not be one of this generation.
+        body: Bytes.
+    """
+
+    code: int
+    body: bytes
+
+
+class _RawBody:
+    """A body that is taken as it is."""
+
+    def encode(self, value: RawRequest) -> Sequence[Buffer]:
+        """The body of a request."""
+        return (value.body,)
+
+    def decode(self, body: memoryview) -> bytes:
+        """The body of a reply, without its result section."""
+        return bytes(body)
+
+
+_RAW_BODY: Final[Any] = _RawBody()
+
+
+def command_of(request: Any) -> Command[Any]:  # noqa: ANN401 - of any command
+    """The command of a request; codes that nobody knows travel as reads do (spec 07, 4.5).
+
+    Raises:
+        EncodeError: A raw request that would begin or end a session, or whose code is no number of
+            32 bits; code `INVALID_COMMAND`.
+    """
+    if not isinstance(request, RawRequest):
+        return GENERATION.of(type(request))
+    code = request.code
+    command = GENERATION.by_code(code)
+    is_session = command is not None and command.plane is Plane.SESSION
+    if is_session or code in LEGACY_LOGIN_CODES or not 0 <= code < 1 << 32:
+        message = f"command {code} cannot be sent as it is"
+        raise EncodeError(message, ErrorCode.INVALID_COMMAND)
+    if command is not None:
+        return replace(command, request_type=RawRequest, request=_RAW_BODY, reply=_RAW_BODY)
+    return Command(
+        code=code,
+        name=f"command {code}",
+        plane=Plane.READ,
+        request_type=RawRequest,
+        request=_RAW_BODY,
+        reply=_RAW_BODY,
+        operation=Operation.NON_REPLICATED,
+        committed_operation=Operation.NON_REPLICATED,
+        framed=False,
+    )
 
 
 class RemoteError(ProtocolError):

@@ -7,6 +7,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from windsprite.commands.base import Commands
+from windsprite.order import Whole
+from windsprite.retries import Safety
 from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
 from windsprite_protocol.model.system import (
     ClientDetails,
@@ -25,6 +27,7 @@ from windsprite_protocol.model.system import (
     SnapshotKind,
     Stats,
 )
+from windsprite_protocol.v0_11.calling import RawRequest
 
 OptionScopeName: TypeAlias = Literal["topic", "stream", "user"]
 SnapshotCompressionName: TypeAlias = Literal["stored", "deflated", "bzip2", "zstd", "lzma", "xz"]
@@ -105,6 +108,34 @@ class SystemCommands(Commands):
             time_limit=timeout,
         )
         return snapshot.archive
+
+    async def send_binary_request(
+        self, code: int, payload: bytes = b"", *, timeout: float | None = None
+    ) -> bytes:
+        """Send a request that was encoded elsewhere; for commands that have no method here.
+
+        It waits for all calls before it, and all after it wait for it. It is not repeated once it
+        may have been executed.
+
+        Args:
+            code: The command code (docs/protocol.md). Logins and logouts have methods.
+            payload: The body of the request.
+            timeout: Seconds that it may take; None: the client's `request_timeout`.
+
+        Returns:
+            The body of the reply.
+
+        Raises:
+            InvalidRequest: The code belongs to a login or a logout, or the server does not know it.
+        """
+        reply: bytes = await self._caller.call(
+            RawRequest(code, payload),
+            f"send_binary_request {code}",
+            time_limit=timeout,
+            safety=Safety.WRITE,
+            rank=Whole.BARRIER,
+        )
+        return reply
 
     async def get_clients(self, *, timeout: float | None = None) -> tuple[ClientInfo, ...]:
         """All connections of the node."""

@@ -63,6 +63,27 @@ class SystemCommands(Blocking[Target]):
             self._target.snapshot(*sections, compression=compression, timeout=timeout)
         )
 
+    def send_binary_request(
+        self, code: int, payload: bytes = b"", *, timeout: float | None = None
+    ) -> bytes:
+        """Send a request that was encoded elsewhere; for commands that have no method here.
+
+        It waits for all calls before it, and all after it wait for it. It is not repeated once it
+        may have been executed.
+
+        Args:
+            code: The command code (docs/protocol.md). Logins and logouts have methods.
+            payload: The body of the request.
+            timeout: Seconds that it may take; None: the client's `request_timeout`.
+
+        Returns:
+            The body of the reply.
+
+        Raises:
+            InvalidRequest: The code belongs to a login or a logout, or the server does not know it.
+        """
+        return self._thread.run(self._target.send_binary_request(code, payload, timeout=timeout))
+
     def get_clients(self, *, timeout: float | None = None) -> tuple[ClientInfo, ...]:
         """All connections of the node."""
         return self._thread.run(self._target.get_clients(timeout=timeout))

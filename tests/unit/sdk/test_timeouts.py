@@ -29,6 +29,7 @@ ARGUMENTS: dict[str, Any] = {
     "token": "token",
     "permissions": None,
     "count": 1,
+    "code": 10,
     "partition": 0,
     "offset": 0,
     "messages": [b"x"],
