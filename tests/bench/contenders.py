@@ -20,6 +20,7 @@ OURS = "windsprite, raw client"
 SDK = "windsprite, its SDK"
 SDK_STREAMS = "windsprite, producer and consumer of its SDK"
 IGGY = "windsprite, apache-iggy"
+IGGY_PAYLOADS = "windsprite, apache-iggy given payloads"
 IGGY_STREAMS = "windsprite, those of apache-iggy"
 IGGY_BACKGROUND = "windsprite, those of apache-iggy, background"
 NATS = "JetStream, nats-py"
@@ -53,6 +54,7 @@ ALL = {
         Contender(SDK, "sdk", Windsprite),
         Contender(SDK_STREAMS, "sdk-streams", Windsprite),
         Contender(IGGY, "iggy", Windsprite),
+        Contender(IGGY_PAYLOADS, "iggy-payloads", Windsprite),
         Contender(IGGY_STREAMS, "iggy-streams", Windsprite),
         Contender(IGGY_BACKGROUND, "iggy-background", Windsprite),
         Contender(NATS, "nats", nats.Nats),

@@ -86,8 +86,10 @@ def make(name: str) -> Client:
             from bench.clients.sdk import SdkClient as Adapter
         case "sdk-streams":
             from bench.clients.sdk_streams import SdkStreams as Adapter
-        case "iggy":
-            from bench.clients.iggy import IggyClient as Adapter
+        case "iggy" | "iggy-payloads":
+            from bench.clients.iggy import IggyClient
+
+            return IggyClient(is_prepared=name == "iggy")
         case "iggy-streams" | "iggy-background":
             from bench.clients.iggy_streams import IggyStreams
 

@@ -11,9 +11,15 @@ from bench.workload import Workload
 
 
 class IggyClient:
-    """One `IggyClient` for each connection; each has one request in flight."""
+    """One `IggyClient` for each connection; each has one request in flight.
 
-    def __init__(self) -> None:
+    Args:
+        is_prepared: Whether messages are made of payloads before they are timed; a program has no
+            such time.
+    """
+
+    def __init__(self, *, is_prepared: bool = True) -> None:
+        self.is_prepared = is_prepared
         self._clients: list[apache_iggy.IggyClient] = []
 
     async def open(self, address: str, connections: int) -> None:
@@ -46,10 +52,10 @@ class IggyClient:
         logs: int = 0,
     ) -> Produce:
         client = self._clients[connection]
-        prepared = [[SendMessage(payload) for payload in batch] for batch in batches]
+        prepared = list(map(_messages, batches)) if self.is_prepared else []
 
         async def produce() -> None:
-            for batch in prepared:
+            for batch in prepared or map(_messages, batches):
                 await client.send_messages(place, TOPIC, connection, batch)
 
         return produce
@@ -98,3 +104,7 @@ class IggyClient:
             partition_id=partition,
         )
         return [message.payload() for message in polled]
+
+
+def _messages(payloads: list[bytes]) -> list[SendMessage]:
+    return [SendMessage(payload) for payload in payloads]

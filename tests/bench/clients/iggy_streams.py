@@ -11,13 +11,15 @@ from bench.workload import Workload
 class IggyStreams(IggyClient):
     """A producer that is handed a batch at a time, and a consumer that is a group of its own.
 
+    Messages are made of payloads while it is timed, as a program does.
+
     Args:
         is_background: Whether the producer sends in the background, which is not its default but
             that of ours.
     """
 
     def __init__(self, *, is_background: bool) -> None:
-        super().__init__()
+        super().__init__(is_prepared=False)
         self._is_background = is_background
 
     def producing(
@@ -30,13 +32,12 @@ class IggyStreams(IggyClient):
         logs: int = 0,
     ) -> Produce:
         client = self._clients[connection]
-        prepared = [[SendMessage(payload) for payload in batch] for batch in batches]
         mode = BackgroundProducerConfig() if self._is_background else None
 
         async def produce() -> None:
             producer = await client.producer(place, TOPIC, mode=mode)
-            for batch in prepared:
-                await producer.send(batch)
+            for batch in batches:
+                await producer.send([SendMessage(payload) for payload in batch])
             await producer.shutdown()
 
         return produce

@@ -9,6 +9,7 @@ from bench.contenders import (
     ALL,
     IGGY,
     IGGY_BACKGROUND,
+    IGGY_PAYLOADS,
     IGGY_STREAMS,
     LOOPBACK,
     NATS,
@@ -165,7 +166,7 @@ CLIENTS = [
         f"clients-{name}",
         _work(1000, size, 1, messages),
         1,
-        (SDK, IGGY, SDK_STREAMS, IGGY_STREAMS, IGGY_BACKGROUND),
+        (SDK, IGGY, IGGY_PAYLOADS, SDK_STREAMS, IGGY_STREAMS, IGGY_BACKGROUND),
         usual_repeats=5,
     )
     for name, size, messages in (("100-b", 100, 50_000), ("1-kib", 1024, 50_000))
