@@ -194,7 +194,8 @@ async def producing(client: windsprite.Client) -> None:
         assert_type(await producer.send_and_wait(b"bytes", partition=1), windsprite.Delivered)
         many = await producer.send_many(f"{number}" for number in range(3))
         assert_type(many, windsprite.Deliveries)
-        assert_type(many[0], windsprite.Delivery)
+        first: windsprite.Delivery = many[0]
+        assert_type(await first, windsprite.Delivered)
         await many.wait()
         await producer.send_many([b"one", "two", windsprite.Message(b"three")])
         await producer.flush()
