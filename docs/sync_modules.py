@@ -39,7 +39,6 @@ class Source(NamedTuple):
     owner: str | None = None
 
 
-_NOT_FOR_PROGRAMS: Final = ("close_quietly", "next_of_loop", "leave_loop", "abandon_loop")
 _CLIENT: Final = "windsprite.client.Client"
 
 SOURCES: Final = (
@@ -60,7 +59,7 @@ SOURCES: Final = (
         "windsprite.consumer.consumer",
         "TopicConsumer",
         "consumer",
-        without=(*_NOT_FOR_PROGRAMS, "get", "run"),
+        without=("get", "run"),
     ),
 )
 

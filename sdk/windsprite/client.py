@@ -8,6 +8,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 from weakref import WeakSet
@@ -28,7 +29,7 @@ from windsprite.consumer.fetching import Decrypts
 from windsprite.consumer.progress import Start
 from windsprite.consumer.settings import Settings
 from windsprite.environment import Environment, SystemEnvironment
-from windsprite.errors import InvalidRequest
+from windsprite.errors import InvalidRequest, WindspriteError
 from windsprite.events import DEFAULT_CAPACITY, Events, EventStream, OnEvent
 from windsprite.memberships import Memberships
 from windsprite.producer.commands import ProducerCommands
@@ -164,7 +165,8 @@ class Client(
                 for producer in tuple(self._producers):
                     await producer.aclose()
                 for consumer in tuple(self._consumers):
-                    await consumer.close_quietly()
+                    with suppress(WindspriteError):  # it has logged what it could not store
+                        await consumer.close()
         except TimeoutError:
             logger.warning("closed before all producers and consumers had finished")
         finally:

@@ -140,7 +140,7 @@ class TopicConsumer(Standing):
         try:
             await self.start()
         except BaseException:
-            await self.close_quietly()
+            await self._close_quietly()
             raise
         return self
 
@@ -150,7 +150,7 @@ class TopicConsumer(Standing):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await (self.close() if kind is None else self.close_quietly())
+        await (self.close() if kind is None else self._close_quietly())
 
     async def start(self) -> None:
         """Find the partitions, and begin to poll; everything that needs it does this by itself.
@@ -266,7 +266,7 @@ class TopicConsumer(Standing):
             # The membership ends with the connection.
             logger.info("leave %s: %s", self._source, error)
 
-    async def close_quietly(self) -> None:
+    async def _close_quietly(self) -> None:
         """Close as `close` does, but do not raise what could not be stored: the log says it."""
         with suppress(WindspriteError):
             await self.close()
@@ -297,11 +297,11 @@ class TopicConsumer(Standing):
         before = None if self._loop is None else self._loop()
         if before is not None:
             before.leave()
-        loop = Loop(self)
+        loop = Loop(self._next_of_loop, self._abandon_loop)
         self._loop = ref(loop)
         return loop
 
-    async def next_of_loop(self, previous: ReceivedMessage | None) -> ReceivedMessage | None:
+    async def _next_of_loop(self, previous: ReceivedMessage | None) -> ReceivedMessage | None:
         """What `async for` gets next, now that the one before is handled; None: no more."""
         if previous is not None:
             self._finish(previous)
@@ -310,18 +310,18 @@ class TopicConsumer(Standing):
             if message is None:
                 message = await self._next()
         except BaseException:
-            await self.leave_loop(quietly=True)
+            await self._leave_loop(quietly=True)
             raise
         if message is None:
-            await self.leave_loop(quietly=False)
+            await self._leave_loop(quietly=False)
         return message
 
-    async def leave_loop(self, *, quietly: bool) -> None:
+    async def _leave_loop(self, *, quietly: bool) -> None:
         """A loop or `run` has ended: close the consumer unless somebody else will."""
         if not self._is_entered:
-            await (self.close_quietly() if quietly else self.close())
+            await (self._close_quietly() if quietly else self.close())
 
-    def abandon_loop(self, message: ReceivedMessage) -> None:
+    def _abandon_loop(self, message: ReceivedMessage) -> None:
         """A loop was left at a message, which was not handled."""
         self._ledger.put_back(message)
         self._notify()
@@ -393,9 +393,9 @@ class TopicConsumer(Standing):
         try:
             await handling.run(concurrency, stop)
         except BaseException:
-            await self.leave_loop(quietly=True)
+            await self._leave_loop(quietly=True)
             raise
-        await self.leave_loop(quietly=False)
+        await self._leave_loop(quietly=False)
 
     def _take(self) -> ReceivedMessage | None:
         """The next message, if it can be had without waiting for anything."""

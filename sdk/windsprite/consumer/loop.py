@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol, Self
+from typing import Self
 
 from windsprite.messages import ReceivedMessage
-
-
-class Messages(Protocol):
-    """Where messages come from."""
-
-    async def next_of_loop(self, previous: ReceivedMessage | None) -> ReceivedMessage | None:
-        """The next message, now that the one before is handled; None: there are no more."""
-        ...
-
-    def abandon_loop(self, message: ReceivedMessage) -> None:
-        """The loop was left at this message."""
-        ...
 
 
 class Loop:
     """One `async for` over a consumer.
 
     Args:
-        consumer: Where messages come from.
+        take_next: The next message, now that the one before is handled; None: there are no more.
+        abandon: Is told at which message the loop was left.
     """
 
-    def __init__(self, consumer: Messages) -> None:
-        self._consumer = consumer
+    def __init__(
+        self,
+        take_next: Callable[[ReceivedMessage | None], Awaitable[ReceivedMessage | None]],
+        abandon: Callable[[ReceivedMessage], None],
+    ) -> None:
+        self._take_next = take_next
+        self._abandon = abandon
         self._message: ReceivedMessage | None = None
 
     def __aiter__(self) -> Self:
@@ -36,7 +31,7 @@ class Loop:
 
     async def __anext__(self) -> ReceivedMessage:
         previous, self._message = self._message, None
-        self._message = message = await self._consumer.next_of_loop(previous)
+        self._message = message = await self._take_next(previous)
         if message is None:
             raise StopAsyncIteration
         return message
@@ -45,7 +40,7 @@ class Loop:
         """The loop is over, at the message that it has."""
         message, self._message = self._message, None
         if message is not None:
-            self._consumer.abandon_loop(message)
+            self._abandon(message)
 
     def __del__(self) -> None:
         # Nobody tells an iterator that its loop was left, but then nothing refers to it any more.

@@ -10,14 +10,13 @@ import windsprite
 import windsprite.sync
 from support.pages import load_page_script
 
-NOT_FOR_PROGRAMS = {"close_quietly", "next_of_loop", "leave_loop", "abandon_loop"}
 PAIRS = [
     (windsprite.Client, windsprite.sync.Client, {"connect"}),
     (windsprite.Producer, windsprite.sync.Producer, {"aclose"}),
     (windsprite.EventStream, windsprite.sync.EventStream, {"put"}),
     (windsprite.Deliveries, windsprite.sync.Deliveries, set()),
     (windsprite.Delivery, windsprite.sync.Delivery, set()),
-    (windsprite.TopicConsumer, windsprite.sync.TopicConsumer, NOT_FOR_PROGRAMS),
+    (windsprite.TopicConsumer, windsprite.sync.TopicConsumer, set()),
 ]
 BY_HAND = {
     (windsprite.sync.Delivery, "result"): {"timeout"},
