@@ -154,12 +154,32 @@ def build_header(origin_timestamp: int, length: int, count: int, checksums: Buff
     Raises:
         EncodeError: The batch is too long, or the timestamp does not fit its field.
     """
-    if length > MAX_BATCH_BYTES:
-        message = f"a batch of {length:,} bytes is too long"
-        raise EncodeError(message, ErrorCode.INVALID_MESSAGES_SIZE)
+    _check_length(length)
     if not 0 <= origin_timestamp <= _U64_MAX:
         raise EncodeError("an origin timestamp does not fit 64 bits")
     return _build_header(BatchHeader(0, 0, 0, origin_timestamp, length, 0, count), checksums)
+
+
+def check_sizes(payload: Buffer, user_headers: Buffer) -> None:
+    """See that a message is not too big to be sent (spec 04, 2.7).
+
+    Raises:
+        EncodeError: Its payload (4022) or its user headers (4017) are.
+    """
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        message = f"a payload has {len(payload):,} bytes, at most {MAX_PAYLOAD_BYTES:,} go"
+        raise EncodeError(message, ErrorCode.TOO_BIG_MESSAGE_PAYLOAD)
+    if len(user_headers) > MAX_USER_HEADERS_BYTES:
+        message = (
+            f"user headers take {len(user_headers):,} bytes, at most {MAX_USER_HEADERS_BYTES:,} go"
+        )
+        raise EncodeError(message, ErrorCode.TOO_BIG_USER_HEADERS)
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_BATCH_BYTES:
+        message = f"a batch of {length:,} bytes is too long"
+        raise EncodeError(message, ErrorCode.INVALID_MESSAGES_SIZE)
 
 
 def _measure(messages: Sequence[NewMessage]) -> tuple[int, int]:
@@ -168,22 +188,12 @@ def _measure(messages: Sequence[NewMessage]) -> tuple[int, int]:
         raise EncodeError("there is no message to send", ErrorCode.INVALID_MESSAGES_COUNT)
     length = BATCH_HEADER.size
     for payload, id_, _, user_headers in messages:
-        if len(payload) > MAX_PAYLOAD_BYTES:
-            message = f"a payload has {len(payload):,} bytes, at most {MAX_PAYLOAD_BYTES:,} go"
-            raise EncodeError(message, ErrorCode.TOO_BIG_MESSAGE_PAYLOAD)
-        if len(user_headers) > MAX_USER_HEADERS_BYTES:
-            message = (
-                f"user headers take {len(user_headers):,} bytes, "
-                f"at most {MAX_USER_HEADERS_BYTES:,} go"
-            )
-            raise EncodeError(message, ErrorCode.TOO_BIG_USER_HEADERS)
+        check_sizes(payload, user_headers)
         if len(id_) != MESSAGE_ID_BYTES:
             message = f"a message id has {MESSAGE_ID_BYTES} bytes, not {len(id_)}"
             raise EncodeError(message)
         length += FRAME_HEADER.size + len(payload) + len(user_headers)
-    if length > MAX_BATCH_BYTES:
-        message = f"a batch of {length:,} bytes is too long"
-        raise EncodeError(message, ErrorCode.INVALID_MESSAGES_SIZE)
+    _check_length(length)
     timestamps = [message.origin_timestamp for message in messages]
     origin, newest = min(timestamps), max(timestamps)
     if origin < 0 or newest > _U64_MAX:

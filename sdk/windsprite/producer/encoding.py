@@ -18,8 +18,9 @@ from windsprite_protocol.batches import (
     MAX_USER_HEADERS_BYTES,
     MESSAGE_ID_BYTES,
     NewMessage,
+    check_sizes,
 )
-from windsprite_protocol.errors import EncodeError, ErrorCode
+from windsprite_protocol.errors import EncodeError
 from windsprite_protocol.message_frames import FRAME_HEADER, cut_evenly
 
 _IDS_AT_ONCE: Final = 256
@@ -66,11 +67,13 @@ class Encoder:
             return NewMessage(message, random_id, now, self._default_headers)
         try:
             frame = new_message(message, now, random_id, self._default_headers)
+            if self._encryption is not None:
+                frame = self._encrypted(frame, self._encryption)
+            check_sizes(frame.payload, frame.user_headers)
         except EncodeError as error:
             raise _refused(error) from error
-        if self._encryption is not None:
-            frame = self._encrypted(frame, self._encryption)
-        self._check(frame)
+        if not 0 <= frame.origin_timestamp <= _MAX_TIMESTAMP:
+            raise InvalidRequest("send: an origin timestamp is a number from 0 to 2^64-1")
         return frame
 
     def encode_run(self, messages: Sequence[Original], headers: Headers | None) -> Run | None:
@@ -108,23 +111,6 @@ class Encoder:
                 )
             ),
         )
-
-    @staticmethod
-    def _check(frame: NewMessage) -> None:
-        if len(frame.payload) > MAX_PAYLOAD_BYTES:
-            raise InvalidRequest(
-                f"send: a payload takes {len(frame.payload):,} bytes, "
-                f"at most {MAX_PAYLOAD_BYTES:,} go",
-                code=ErrorCode.TOO_BIG_MESSAGE_PAYLOAD,
-            )
-        if len(frame.user_headers) > MAX_USER_HEADERS_BYTES:
-            raise InvalidRequest(
-                f"send: user headers take {len(frame.user_headers):,} bytes, "
-                f"at most {MAX_USER_HEADERS_BYTES:,} go",
-                code=ErrorCode.TOO_BIG_USER_HEADERS,
-            )
-        if not 0 <= frame.origin_timestamp <= _MAX_TIMESTAMP:
-            raise InvalidRequest("send: an origin timestamp is a number from 0 to 2^64-1")
 
     def _new_id(self) -> bytes:
         """The first one of more ids."""
