@@ -25,9 +25,9 @@ from windsprite.commands.topics import TopicCommands
 from windsprite.commands.users import UserCommands
 from windsprite.consumer.commits import Commit
 from windsprite.consumer.consumer import TopicConsumer
-from windsprite.consumer.fetching import Decrypts
 from windsprite.consumer.progress import Start
 from windsprite.consumer.settings import Settings
+from windsprite.encryption import Encryptor
 from windsprite.environment import Environment, SystemEnvironment
 from windsprite.errors import InvalidRequest, WindspriteError
 from windsprite.events import DEFAULT_CAPACITY, Events, EventStream, OnEvent
@@ -215,7 +215,7 @@ class Client(
         poll_interval: float = 0.1,
         max_unhandled: int = 10_000,
         allow_replay: bool = False,
-        encryption: Decrypts | None = None,
+        encryption: Encryptor | None = None,
         create_group: bool = True,
         join: bool = True,
         wait_for_topic: float = 0.0,

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from windsprite.bootstrap import Backoff
 from windsprite.consumer.assigning import Assigning
@@ -16,6 +16,7 @@ from windsprite.consumer.committing import Committer
 from windsprite.consumer.ledger import Ledger
 from windsprite.consumer.progress import Hold, Progress
 from windsprite.consumer.source import Source
+from windsprite.encryption import Encryptor
 from windsprite.environment import Environment
 from windsprite.errors import (
     NotFound,
@@ -33,14 +34,6 @@ TEMPORARY: Final = (Unavailable, OutcomeUnknown)
 
 BACKOFF: Final = Backoff(base=0.1, cap=5.0)
 """Pauses between attempts; the client has made several of its own before."""
-
-
-class Decrypts(Protocol):
-    """What decrypts messages, as `Encryptor` does."""
-
-    def decrypt_message(self, message: ReceivedMessage) -> ReceivedMessage:
-        """A copy of a message that everybody can read."""
-        ...
 
 
 class Patience:
@@ -103,7 +96,7 @@ class Fetcher:
         *,
         commit: Commit,
         environment: Environment,
-        decrypts: Decrypts | None,
+        decrypts: Encryptor | None,
         arrived: Callable[[], None],
     ) -> None:
         self._source = source

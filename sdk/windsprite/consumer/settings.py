@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windsprite.consumer.commits import Commit, Moment
-from windsprite.consumer.fetching import Decrypts
 from windsprite.consumer.ledger import Limits
 from windsprite.consumer.progress import NEW, Start
 from windsprite.consumer.source import Source
+from windsprite.encryption import Encryptor
 from windsprite.errors import InvalidRequest
 
 
@@ -27,7 +27,7 @@ class Settings:
     create_group: bool = True
     join: bool = True
     allow_replay: bool = False
-    encryption: Decrypts | None = None
+    encryption: Encryptor | None = None
     wait_for_topic: float = 0.0
     patience: float = 300.0
     close_timeout: float = 5.0

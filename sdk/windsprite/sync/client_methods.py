@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from windsprite.client import Client as Target
 from windsprite.consumer.commits import Commit
-from windsprite.consumer.fetching import Decrypts
 from windsprite.consumer.progress import Start
+from windsprite.encryption import Encryptor
 from windsprite.events import DEFAULT_CAPACITY
 from windsprite.sync.base import Blocking
 from windsprite.sync.consumer import TopicConsumer
@@ -98,7 +98,7 @@ class ClientMethods(Blocking[Target]):
         poll_interval: float = 0.1,
         max_unhandled: int = 10000,
         allow_replay: bool = False,
-        encryption: Decrypts | None = None,
+        encryption: Encryptor | None = None,
         create_group: bool = True,
         join: bool = True,
         wait_for_topic: float = 0.0,
