@@ -137,7 +137,6 @@ class Record(Layout[T]):
         self.names = tuple(str(field.name) for field in fields)
         self._parts = tuple(_grouped(fields))
         self._is_in_order = getattr(cls, "__match_args__", ()) == self.names
-
         self._numbers = _plain(self._parts)
 
     def read_many(

@@ -147,7 +147,7 @@ class _Run:
         count: How many there are.
     """
 
-    __slots__ = ("_bounds", "_frames", "_header", "_layout", "count")
+    __slots__ = ("_bounds", "_frames", "_header", "_lengths", "count")
 
     def __init__(self, header: BatchHeader, batch: memoryview) -> None:
         self._header = header
@@ -157,17 +157,17 @@ class _Run:
         self._bounds: Sequence[int] = (
             range(0, len(self._frames) + 1, size) if size else _bounds(self._frames, self.count)
         )
-        self._layout = ""
-        if size:
-            *_, headers_length, payload_length, _ = FRAME_HEADER.unpack_from(self._frames)
-            self._layout = f"{payload_length}s{headers_length}s"
+        # Of the user headers and the payload, if they are those of all messages.
+        self._lengths = FRAME_HEADER.unpack_from(self._frames)[4:6] if size else None
 
     def messages(self) -> Iterator[Message]:
         """All of them."""
-        if not self._layout:
+        if self._lengths is None:
             return map(self.message, range(self.count))
+        headers_length, payload_length = self._lengths
+        layout = f"{FRAME_HEADER.format}{payload_length}s{headers_length}s"
         place, base, timestamp, origin, *_ = self._header
-        columns = zip(*iter_unpack("<Q16sIIIIQ" + self._layout, self._frames), strict=True)
+        columns = zip(*iter_unpack(layout, self._frames), strict=True)
         checksums, ids, deltas, ages, _, _, _, payloads, headers = columns
         return map(
             Message,
@@ -204,9 +204,9 @@ class _Run:
     def payloads(self) -> Sequence[bytes]:
         """Their payloads."""
         frames, header_size = self._frames, FRAME_HEADER.size
-        if self._layout:
-            payload, _, headers = self._layout.partition("s")
-            layout = f"{header_size}x{payload}s{headers[:-1]}x"
+        if self._lengths is not None:
+            headers_length, payload_length = self._lengths
+            layout = f"{header_size}x{payload_length}s{headers_length}x"
             return cut_evenly(frames, self.count, layout)
         payloads = []
         for start in self._bounds[:-1]:

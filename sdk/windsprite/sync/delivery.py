@@ -55,17 +55,13 @@ class Delivery(Blocking[Target]):
         return self._target.result()
 
 
-class Deliveries(Sequence[Delivery]):
+class Deliveries(Blocking[AllTargets], Sequence[Delivery]):
     """What becomes of the messages of one call: a sequence of a `Delivery` for each of them.
 
     deliveries = producer.send_many([b"one", b"two"])
     deliveries.wait()        # all are settled
     placed = deliveries[1].result()
     """
-
-    def __init__(self, thread: LoopThread, target: AllTargets) -> None:
-        self._thread = thread
-        self._target = target
 
     def __repr__(self) -> str:
         return repr(self._target)

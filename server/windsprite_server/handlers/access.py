@@ -66,10 +66,7 @@ def require(
     Raises:
         UnsuccessfulError: The user does not have it.
     """
-    session = connection.session
-    if session is None:
-        raise refused(ErrorCode.UNAUTHENTICATED)
-    if not is_allowed(services.state, session.user_id, rule, stream_id, topic_id):
+    if not is_allowed(services.state, user_of(connection), rule, stream_id, topic_id):
         raise refused(ErrorCode.UNAUTHORIZED)
 
 
