@@ -343,7 +343,7 @@ async def test_a_member_without_partitions_hears_of_the_end_of_its_group(
         await asyncio.wait_for(waiting, 10)
 
 
-@covers("consumer_group", "IggyConsumer.iter_messages")
+@covers("consumer_group", "IggyConsumer.consume_messages")
 async def test_the_work_of_a_member_that_is_killed_goes_to_the_others(
     address: str, client: IggyClient, stream: str, topic: str
 ) -> None:
@@ -365,7 +365,7 @@ async def test_the_work_of_a_member_that_is_killed_goes_to_the_others(
         assert len(set(one.found) & set(two.found)) <= 3 * 10
 
 
-@covers("consumer_group", "IggyConsumer.iter_messages")
+@covers("consumer_group", "IggyConsumer.consume_messages")
 async def test_bug_22_a_member_that_was_silent_for_too_long_comes_back(quick_address: str) -> None:
     address = quick_address
     client = await logged_in(address)

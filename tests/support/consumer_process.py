@@ -61,7 +61,10 @@ class ConsumerProcess:
 def consumer_process(
     address: str, stream: str, topic: str, group: str, *, replays: bool = False
 ) -> Iterator[ConsumerProcess]:
-    """A consumer that commits each message at the time it prints it.
+    """A consumer that commits each message after it has printed it.
+
+    Its iterator would not do: that commits a message before it hands it out, so that one that is
+    killed in between has committed a message that nobody has seen.
 
     Args:
         address: Of the server.
@@ -87,7 +90,7 @@ async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 async def consume(address: str, stream: str, topic: str, group: str, replays: str) -> None:
-    from apache_iggy import AutoCommit, AutoCommitWhen, IggyClient
+    from apache_iggy import AutoCommit, AutoCommitAfter, IggyClient, ReceiveMessage
 
     client = IggyClient.from_connection_string(f"iggy://iggy:iggy@{address}")
     await client.connect()
@@ -96,16 +99,19 @@ async def consume(address: str, stream: str, topic: str, group: str, replays: st
         stream,
         topic,
         batch_length=10,
-        auto_commit=AutoCommit.When(AutoCommitWhen.ConsumingEachMessage()),
+        auto_commit=AutoCommit.After(AutoCommitAfter.ConsumingEachMessage()),
         polling_retry_interval=timedelta(milliseconds=50),
         poll_interval=timedelta(milliseconds=5),
         allow_replay=replays == "1",
     )
+
+    async def show(message: ReceiveMessage) -> None:
+        # One write for each line: whoever kills this process finds whole lines.
+        sys.stdout.write(f"{message.partition_id()} {message.offset()}\n")
+
     while True:
         try:
-            async for message in consumer.iter_messages():
-                # One write for each line: whoever kills this process finds whole lines.
-                sys.stdout.write(f"{message.partition_id()} {message.offset()}\n")
+            await consumer.consume_messages(show, None)
         except RuntimeError as error:
             sys.stdout.write(f"error {error}\n")
 
