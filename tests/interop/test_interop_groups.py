@@ -256,7 +256,7 @@ async def test_a_client_that_goes_away_is_no_member(
     member = await logged_in(address)
     await member.join_consumer_group(stream, topic, group)
     del member
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(10):
         while await owned(client, stream, topic):
             await asyncio.sleep(0.01)
 

@@ -149,13 +149,13 @@ async def login_as(wire: WireClient, client: bytes) -> None:
 
 async def until_members(wire: WireClient, count: int) -> None:
     """Wait until the group has no more members than that."""
-    async with asyncio.timeout(0.5):
+    async with asyncio.timeout(10):
         while len(await owned(wire)) > count:
             await asyncio.sleep(0.001)
 
 
 async def until_connections(wire: WireClient, count: int) -> None:
     """Wait until there are no more connections than that."""
-    async with asyncio.timeout(0.5):
+    async with asyncio.timeout(10):
         while len(await wire.call(GetClients())) > count:
             await asyncio.sleep(0.001)
