@@ -15,9 +15,15 @@ from typing import Any
 class ServerProcess:
     """A started program; its output goes to files, so that it can write as much as it likes."""
 
-    def __init__(self, folder: Path, *options: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        environment: Mapping[str, str],
+        log_file: Path | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._log_file = folder / "server.log"
+        self._log_file = log_file or folder / "server.log"
         self._ready_file = folder / "ready.json"
         self._ready_file.unlink(missing_ok=True)
         ours = ("WINDSPRITE_", "IGGY_")
@@ -114,14 +120,19 @@ class RestartableServer:
 
 @contextmanager
 def server_process(
-    folder: Path, *options: str, environment: Mapping[str, str] | None = None
+    folder: Path,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    log_file: Path | None = None,
 ) -> Iterator[ServerProcess]:
     """A server on a free port, with its data in `folder/data` unless an option says otherwise."""
     settings = {
         "WINDSPRITE_TCP__ADDRESS": "127.0.0.1:0",
         "WINDSPRITE_DATA_DIR": str(folder / "data"),
     }
-    process = ServerProcess(folder, *options, environment=settings | dict(environment or {}))
+    process = ServerProcess(
+        folder, *options, environment=settings | dict(environment or {}), log_file=log_file
+    )
     try:
         yield process
     finally:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from support.frames import frame
 from support.server_process import server_process
 
 CLUSTER = "0b6f2a4e-5d7c-4c1e-9a3b-6f0e1d2c3b4a"
@@ -42,6 +43,19 @@ def test_it_says_when_and_where_clients_can_connect(tmp_path: Path) -> None:
 def test_either_signal_ends_it_with_0(tmp_path: Path, number: signal.Signals) -> None:
     with server_process(tmp_path) as server:
         server.wait_ready()
+        server.send(number)
+        assert server.wait_end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_and_ends_though_its_log_cannot_be_written(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with server_process(tmp_path, "--log-level", "debug", log_file=Path("/dev/full")) as server:
+        host, _, port = server.wait_ready()["tcp"].rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            client.sendall(frame())
+            assert len(client.recv(256, socket.MSG_WAITALL)) == 256
         server.send(number)
         assert server.wait_end() == 0
 

@@ -8,7 +8,9 @@ import logging
 import re
 from collections import deque
 from collections.abc import MutableMapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any, Final, Literal, TextIO, get_args
 
 import structlog
@@ -61,7 +63,8 @@ def make_logger(
     Args:
         log_format: `console` for people (in colour on a terminal), `json` for machines.
         level: The lowest level that is written.
-        stream: Where lines go; flushed after each.
+        stream: Where lines go; flushed after each. One that takes no more, as on a full disk, loses
+            lines, and nobody else notices.
         clock: Gives the time of each line, written in UTC with microseconds.
         recent: Keeps the newest lines as well.
     """
@@ -94,7 +97,7 @@ def _build(
     if recent is not None:
         ending.append(recent)
     logger = structlog.wrap_logger(
-        structlog.PrintLogger(stream),
+        _Output(stream),
         processors=[structlog.processors.add_log_level, _Timestamp(clock), *ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         context_class=dict,
@@ -102,6 +105,22 @@ def _build(
     # The lazy proxy costs seven times as much per filtered call as what it stands for.
     bound: FilteringBoundLogger = logger.bind()
     return bound
+
+
+class _Output:
+    """Writes lines to a stream; whoever logs goes on, even when that fails."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = Lock()
+
+    def _write(self, line: str) -> None:
+        # The disk may be full, or whoever read the log may be gone.
+        with self._lock, suppress(OSError, ValueError):
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = _write
 
 
 class _Timestamp:

@@ -5,6 +5,7 @@ import pytest
 
 from support.clock import ManualClock
 from windsprite_server.core.log_setup import (
+    LOG_LEVELS,
     LogFormat,
     Logger,
     LogLevel,
@@ -54,6 +55,40 @@ def test_levels(level: LogLevel, written: str) -> None:
     logger.warning("w")
     logger.error("e")
     assert "".join(json.loads(line)["event"] for line in output.getvalue().splitlines()) == written
+
+
+class Broken(io.StringIO):
+    """A stream that fails at one of its methods."""
+
+    def __init__(self, method: str, error: Exception) -> None:
+        super().__init__()
+        self._method = method
+        self._error = error
+
+    def write(self, text: str) -> int:
+        return self._do("write") or super().write(text)
+
+    def flush(self) -> None:
+        self._do("flush")
+
+    def _do(self, method: str) -> None:
+        if method == self._method:
+            raise self._error
+
+
+@pytest.mark.parametrize("level", LOG_LEVELS)
+@pytest.mark.parametrize("method", ["write", "flush"])
+@pytest.mark.parametrize("error", [OSError(28, "full"), BrokenPipeError(), ValueError("closed")])
+def test_whoever_logs_goes_on_when_nothing_can_be_written(
+    level: LogLevel, method: str, error: Exception
+) -> None:
+    recent = RecentLog(1)
+    logger = make_logger(
+        log_format="json", level="debug", stream=Broken(method, error), clock=CLOCK, recent=recent
+    )
+    getattr(logger, level)("listening")
+    assert "listening" in recent.lines()[0]
+    logger.error("failed", exc_info=error)
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
