@@ -174,6 +174,7 @@ class Committer:
         max_waiting: int = 1024,
         max_group: int = 256,
         snapshot_every: int = 10_000,
+        snapshot_bytes: int = 64 * 1024 * 1024,
         retry_interval: float = 1.0,
         position_floor: int = 0,
     ) -> None:
@@ -191,6 +192,7 @@ class Committer:
             max_waiting: How many commands may wait; more are answered `NotNow`.
             max_group: How many commands are written at once at most.
             snapshot_every: After how many commands a new snapshot replaces the journal's entries.
+            snapshot_bytes: The same for bytes of commands: a few may be as large as thousands.
             retry_interval: Seconds until a partition that could not be opened or removed is
                 tried again.
             position_floor: No command gets this position or a lower one. Give the highest
@@ -207,6 +209,7 @@ class Committer:
         self._max_waiting = max_waiting
         self._max_group = max_group
         self._snapshot_every = snapshot_every
+        self._snapshot_bytes = snapshot_bytes
         self._retry_interval = retry_interval
         self._position_floor = position_floor
         self._waiting: deque[_Waiting] = deque()
@@ -214,6 +217,7 @@ class Committer:
         self._unopened: dict[PartitionPlace, Topic] = {}
         self._untidy = asyncio.Event()
         self._snapshot_due = journal.snapshot_position + snapshot_every
+        self._snapshot_due_bytes = snapshot_bytes
         self._writer: asyncio.Task[None] | None = None
         self._tidier: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
@@ -334,10 +338,10 @@ class Committer:
             applied = apply(self._state, waiting.command, context)
             await self._follow_up(applied.effects)
             waiting.tell(Committed(entry.position, entry.timestamp_us, applied.outcome))
-        if self._state.position >= self._snapshot_due and (
-            self._snapshot is None or self._snapshot.done()
-        ):
+        if self._is_snapshot_due and (self._snapshot is None or self._snapshot.done()):
+            # Unless this one succeeds, that is when it is tried again.
             self._snapshot_due = self._state.position + self._snapshot_every
+            self._snapshot_due_bytes = self._journal.command_bytes + self._snapshot_bytes
             self._snapshot = asyncio.create_task(self._take_snapshot(), name="commit snapshot")
 
     async def _follow_up(self, effects: Iterable[Effect]) -> None:
@@ -389,11 +393,19 @@ class Committer:
         for waiting in group:
             waiting.fail(error)
 
+    @property
+    def _is_snapshot_due(self) -> bool:
+        return (
+            self._state.position >= self._snapshot_due
+            or self._journal.command_bytes >= self._snapshot_due_bytes
+        )
+
     async def _take_snapshot(self) -> None:
         frozen = snapshot.freeze(self._state)
         try:
             encoded = await asyncio.to_thread(snapshot.encode, frozen)
             await self._journal.store_snapshot(Snapshot(frozen.position, encoded))
+            self._snapshot_due_bytes = self._snapshot_bytes
         except Exception:
             # All entries are still there; the next one is due as if this one had succeeded.
             self._logger.exception("no snapshot was taken", position=frozen.position)

@@ -71,6 +71,10 @@ async def can_log_in(server: RealServer, username: str, password: str) -> bool:
         return False
 
 
+def journal_size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("journal.db*"))
+
+
 # Byte for byte, as the specification has them
 
 
@@ -356,6 +360,25 @@ async def test_a_manager_may_change_its_own_permissions(
     await alice.call(CreateStream("s"))
     await alice.call(UpdatePermissions("alice", None))
     assert await alice.told(UpdatePermissions("alice", more)) == result(41)
+
+
+async def test_what_is_not_permitted_is_not_journaled_however_large_it_is(
+    tmp_path: Path, root: WireClient, alice: WireClient
+) -> None:
+    """Else whoever can log in could fill the disk."""
+    granted = Permissions(streams=tuple(StreamPermissions(number) for number in range(20_000)))
+    before = journal_size(tmp_path)
+    for request in (
+        UpdatePermissions("alice", granted),
+        UpdatePermissions("iggy", granted),
+        UpdatePermissions("nobody", granted),
+        CreateUser("carol", "secret-c", permissions=granted),
+    ):
+        assert await alice.told(request) == result(41)
+    assert journal_size(tmp_path) < before + 100_000
+    await root.call(UpdatePermissions("alice", granted))
+    assert (await alice.call(GetUser("alice"))).permissions == granted
+    assert journal_size(tmp_path) > before + 1_000_000
 
 
 async def test_sessions_of_a_deleted_user_are_over(

@@ -94,12 +94,15 @@ def delete_user(
     return commit(services, connection, commands.DeleteUser(request.user))
 
 
-def update_permissions(
+async def update_permissions(
     services: Services, connection: Connection, request: UpdatePermissions
-) -> Coroutine[Any, Any, None]:
+) -> None:
     """Replace the permissions of a user, for open sessions, too."""
-    command = commands.UpdatePermissions(request.user, request.permissions)
-    return commit(services, connection, command)
+    # They may be large, and what is rejected later is journaled all the same.
+    _require_manager(services, connection)
+    await commit(
+        services, connection, commands.UpdatePermissions(request.user, request.permissions)
+    )
 
 
 def change_password(

@@ -40,6 +40,7 @@ _NOBODY: Final = -1
 _I64_MAX: Final = (1 << 63) - 1
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _DAMAGE_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_COMMAND_BYTES: Final = "SELECT coalesce(sum(length(command)), 0) FROM entry"
 
 _SETTINGS: Final = (
     "locking_mode = EXCLUSIVE",
@@ -110,6 +111,7 @@ class JournalDatabase:
             raise _open_error(path, error) from error
         try:
             self._head, self._snapshot = self._read_ends()
+            self._command_bytes: int = self._read(_COMMAND_BYTES)[0][0]
         except sqlite3.Error as error:
             self._connection.close()
             raise _open_error(path, error) from error
@@ -126,6 +128,11 @@ class JournalDatabase:
     def snapshot_position(self) -> int:
         """The position of the stored snapshot; 0 without one."""
         return self._snapshot.position
+
+    @property
+    def command_bytes(self) -> int:
+        """Bytes of the commands of all entries that no snapshot stands for."""
+        return self._command_bytes
 
     def append(self, entries: Sequence[Entry]) -> int:
         """Append entries in one transaction; returns the position of the last one.
@@ -146,6 +153,7 @@ class JournalDatabase:
                 (head.position, head.timestamp_us, head.link),
             )
         self._head = head
+        self._command_bytes += sum(len(entry.command) for entry in entries)
         return head.position
 
     def snapshot(self) -> Snapshot | None:
@@ -211,7 +219,9 @@ class JournalDatabase:
             self._connection.execute("DELETE FROM snapshot")
             self._connection.execute("INSERT INTO snapshot VALUES (?, ?, ?, ?, ?)", row)
             self._connection.execute("DELETE FROM entry WHERE position <= ?", (mark.position,))
+            ((left,),) = self._connection.execute(_COMMAND_BYTES).fetchall()
         self._snapshot = mark
+        self._command_bytes = left
         # The write-ahead log now holds a copy of the whole snapshot. Not a matter of safety.
         with suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -85,6 +85,11 @@ class Journal(Protocol):
         """The position of the stored snapshot; 0 without one."""
         ...
 
+    @property
+    def command_bytes(self) -> int:
+        """Bytes of the commands of all entries that no snapshot stands for."""
+        ...
+
     async def append(self, entries: Sequence[Entry]) -> int:
         """Append entries in one step: all of them or none.
 

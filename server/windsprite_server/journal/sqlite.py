@@ -75,6 +75,11 @@ class SqliteJournal:
         """The position of the stored snapshot; 0 without one."""
         return self._database.snapshot_position
 
+    @property
+    def command_bytes(self) -> int:
+        """Bytes of the commands of all entries that no snapshot stands for."""
+        return self._database.command_bytes
+
     async def append(self, entries: Sequence[Entry]) -> int:
         """Append entries in one transaction; returns the position of the last one.
 

@@ -144,6 +144,24 @@ def test_a_snapshot_takes_the_place_of_what_led_to_it(path: Path) -> None:
     assert stored(path) == [entry(11)]
 
 
+def test_the_bytes_of_commands_that_no_snapshot_stands_for_are_known(path: Path) -> None:
+    database = JournalDatabase(path, create=True)
+    assert database.command_bytes == 0
+    database.append([entry(1, bytes(10)), entry(2, bytes(100_000))])
+    database.append([entry(3, bytes(7))])
+    assert database.command_bytes == 100_017
+    database.close()
+    database = JournalDatabase(path, create=False)
+    assert database.command_bytes == 100_017
+    database.store_snapshot(Snapshot(2, b"state"))
+    assert database.command_bytes == 7
+    database.append([entry(4, bytes(3))])
+    assert database.command_bytes == 10
+    database.store_snapshot(Snapshot(4, b"state"))
+    assert database.command_bytes == 0
+    database.close()
+
+
 def test_a_snapshot_belongs_to_an_entry(path: Path) -> None:
     database = JournalDatabase(path, create=True)
     database.append(entries(1, 2))

@@ -15,6 +15,7 @@ from support.journal import entries as plain_entries
 from support.metadata import RecordingPartitions, image, topic_of
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.outcomes import NotNow, Rejected, Success
+from windsprite_protocol.model.permissions import Permissions, StreamPermissions
 from windsprite_server.commit import CommitFailedError, Committed, Committer, recover
 from windsprite_server.core.failure_points import FailurePoints
 from windsprite_server.core.log_setup import make_logger
@@ -279,6 +280,47 @@ async def test_a_snapshot_is_taken_again_and_again_while_commands_go_on(tmp_path
             positions.add(node.journal.snapshot_position)
         await node.until(lambda: node.journal.snapshot_position >= 50)
         assert len(positions) > 3
+
+
+def large_command(number: int) -> Command:
+    """Some 6000 bytes in the journal."""
+    grants = tuple(StreamPermissions(stream_id) for stream_id in range(40))
+    return c.UpdatePermissions(f"user {number}", Permissions(streams=grants))
+
+
+async def test_a_few_large_commands_make_a_snapshot_due_as_many_small_ones_do(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, snapshot_bytes=50_000) as node:
+        for number in range(100):
+            # Rejected, since there are no users; what is rejected takes room as well.
+            await node.committer.execute(large_command(number), None)
+            await node.until(lambda: node.journal.command_bytes < 100_000)
+        assert node.journal.snapshot_position > 50
+        before = image(node.state)
+    assert image(await journaled(tmp_path)) == before
+
+
+async def test_bytes_of_commands_count_over_restarts(tmp_path: Path) -> None:
+    for _ in range(30):
+        async with running(tmp_path, snapshot_bytes=50_000) as node:
+            await node.committer.execute(large_command(0), None)
+            assert node.journal.command_bytes < 100_000
+    assert node.journal.snapshot_position > 10
+
+
+async def test_a_failed_snapshot_of_large_commands_is_tried_again_after_more_of_them(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, snapshot_bytes=20_000) as node:
+        node.points.arm("journal.snapshot", failure(sqlite3.SQLITE_FULL), times=1)
+        tries = 0
+        while node.journal.snapshot_position == 0:
+            await node.committer.execute(large_command(0), None)
+            tries += 1
+            assert tries < 1000
+        assert node.log.getvalue().count("no snapshot was taken") == 1
+        assert tries > 5
 
 
 async def test_a_failed_snapshot_is_told_and_tried_again(tmp_path: Path) -> None:
