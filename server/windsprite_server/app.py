@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -42,6 +42,7 @@ from windsprite_server.core.log_setup import Logger, RecentLog, make_logger
 from windsprite_server.core.open_files import allow_open_files
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
+from windsprite_server.core.uninterrupted import uninterrupted
 from windsprite_server.core.untaken import UntakenReplies
 from windsprite_server.group_coordinator import GroupCoordinator
 from windsprite_server.groups.registry import Groups
@@ -123,11 +124,13 @@ class Server:
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
         self._handlers = handlers
-        self._closers: list[Callable[[], Any]] = []
+        self._open = AsyncExitStack()
         self._certificate: CertificateWatch | None = None
 
     async def start(self) -> Running:
         """Open the data directory, recover what it holds, and listen.
+
+        Who is cancelled meanwhile waits until all of that is done, and undone again.
 
         Raises:
             CertificateError: There is no good certificate for TLS.
@@ -135,17 +138,17 @@ class Server:
             OSError: The address cannot be listened on.
         """
         try:
-            return await self._start()
+            return await uninterrupted(self._start())
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Stop accepting, finish what is in flight, make everything durable."""
-        while self._closers:
-            closing = self._closers.pop()()
-            if asyncio.iscoroutine(closing):
-                await closing
+        """Stop accepting, finish what is in flight, make everything durable.
+
+        All of that is done even if something fails or who waits for it is cancelled.
+        """
+        await uninterrupted(self._open.aclose())
 
     def reload(self) -> None:
         """Read again what may change while the server runs: the certificate and its key."""
@@ -157,16 +160,16 @@ class Server:
         certificate = _watch_certificate(settings.tcp.tls, clock, logger)
         if certificate is not None:
             certificate.start()
-            self._closers.append(certificate.stop)
+            self._open.push_async_callback(certificate.stop)
             self._certificate = certificate
         directory = await asyncio.to_thread(
             open_data_directory, settings.data_dir, ids=self._ids, cluster_id=settings.cluster.id
         )
-        self._closers.append(directory.close)
+        self._open.callback(directory.close)
         identity = directory.identity
 
         journal = await _open_journal(directory)
-        self._closers.append(journal.close)
+        self._open.push_async_callback(journal.close)
         state = await _recover_state(journal)
 
         replies = UntakenReplies(settings.limits.send_memory)
@@ -192,11 +195,11 @@ class Server:
             snapshot_every=settings.journal.snapshot_every,
         )
         await committer.start()
-        self._closers.append(committer.stop)
+        self._open.push_async_callback(committer.stop)
 
         limits = settings.limits
         passwords = Passwords(threads=limits.login_threads, max_waiting=limits.max_waiting_logins)
-        self._closers.append(passwords.close)
+        self._open.callback(passwords.close)
         await self._create_root(state, committer, passwords, directory)
 
         self._start_heartbeats(sessions, coordinator.groups)
@@ -228,8 +231,8 @@ class Server:
         listener = TcpListener(
             wire, _tcp_limits(settings), replies, clock, logger, certificate=certificate
         )
+        self._open.push_async_callback(listener.stop, settings.shutdown_timeout)
         address = await listener.start(settings.tcp.address)
-        self._closers.append(lambda: listener.stop(settings.shutdown_timeout))
         return Running(address, str(identity.cluster_id), settings.node.name)
 
     async def _open_partitions(
@@ -241,7 +244,7 @@ class Server:
             self._logger,
             reply_room=replies.room,
         )
-        self._closers.append(store.close)
+        self._open.push_async_callback(store.close)
         partitions = Partitions(store)
         report = await asyncio.to_thread(
             partitions.recover, list(live_partitions(state)), tuple(state.condemned)
@@ -255,7 +258,7 @@ class Server:
             state, partitions, self._clock, self._logger, rebalancing_timeout=timeout
         )
         coordinator.start()
-        self._closers.append(coordinator.stop)
+        self._open.push_async_callback(coordinator.stop)
         return coordinator
 
     def _start_heartbeats(self, sessions: Sessions, groups: Groups) -> None:
@@ -265,7 +268,7 @@ class Server:
                 sessions, groups, self._clock, self._logger, interval=heartbeat.interval
             )
             task.start()
-            self._closers.append(task.stop)
+            self._open.push_async_callback(task.stop)
 
     def _start_token_cleaner(self, state: State, committer: Committer) -> None:
         cleaner = self._settings.personal_access_token.cleaner
@@ -274,7 +277,7 @@ class Server:
                 state, committer, self._clock, self._logger, interval=cleaner.interval
             )
             task.start()
-            self._closers.append(task.stop)
+            self._open.push_async_callback(task.stop)
 
     def _start_segment_cleaner(self, state: State, partitions: Partitions) -> SegmentCleaner:
         retention = self._settings.retention
@@ -287,7 +290,7 @@ class Server:
             max_frame_size=self._settings.limits.max_frame_size,
         )
         cleaner.start()
-        self._closers.append(cleaner.stop)
+        self._open.push_async_callback(cleaner.stop)
         return cleaner
 
     async def _create_root(

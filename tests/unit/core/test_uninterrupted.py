@@ -1,0 +1,65 @@
+"""Work that goes on although nobody wants its result any more."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from windsprite_server.core.uninterrupted import uninterrupted
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_result_and_an_error() -> None:
+    async def work(error: Exception | None) -> int:
+        await turns()
+        if error is not None:
+            raise error
+        return 7
+
+    assert await uninterrupted(work(None)) == 7
+    with pytest.raises(LookupError, match="no"):
+        await uninterrupted(work(LookupError("no")))
+
+
+@pytest.mark.parametrize("cancellations", [1, 2, 5])
+@pytest.mark.parametrize("error", [None, LookupError("no")])
+async def test_who_is_cancelled_waits_for_the_end(
+    cancellations: int, error: Exception | None
+) -> None:
+    unheard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    may_end = asyncio.Event()
+    ended = False
+
+    async def work() -> None:
+        nonlocal ended
+        await may_end.wait()
+        ended = True
+        if error is not None:
+            raise error
+
+    waiting = asyncio.create_task(uninterrupted(work()))
+    for _ in range(cancellations):
+        await turns()
+        waiting.cancel()
+    await turns()
+    assert not waiting.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert ended
+    del waiting
+    await turns()
+    assert unheard == []
+
+
+async def test_work_that_is_cancelled_itself() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await uninterrupted(work())
