@@ -13,7 +13,7 @@ import struct
 from array import array
 from collections.abc import Generator, Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise, starmap
+from itertools import chain, pairwise, starmap
 from math import gcd
 from typing import Final, Literal, NamedTuple
 
@@ -155,7 +155,15 @@ def cut_evenly(buffer: Buffer, count: int, layout: str) -> tuple[bytes, ...]:
         count: How many they are.
         layout: One `s` and any number of `x`, each with its count before it.
     """
-    return _layout_of_all(layout, count).unpack(buffer)
+    if count <= FRAMES_AT_ONCE:
+        return _layout_of_all(layout, count).unpack(buffer)
+    # What is remembered for each layout must not grow with the batches that somebody sends.
+    many = _layout_of_all(layout, FRAMES_AT_ONCE)
+    runs, rest = divmod(count, FRAMES_AT_ONCE)
+    end = runs * many.size
+    view = memoryview(buffer)
+    last = _layout_of_all(layout, rest).unpack(view[end:])
+    return (*chain.from_iterable(many.iter_unpack(view[:end])), *last)
 
 
 @lru_cache(maxsize=16)
