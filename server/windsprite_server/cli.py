@@ -47,7 +47,7 @@ def run(
     *,
     config: ConfigFile = None,
     data_dir: Annotated[
-        Path | None, Parameter(help="Directory that holds everything; made if missing.")
+        str | None, Parameter(help="Directory that holds everything; made if missing.")
     ] = None,
     tcp_address: Annotated[
         str | None,

@@ -1,120 +1,42 @@
 """The settings of a server: every key, its default, its limits, and a line on what it is for.
 
-`config/windsprite.toml` and `docs/settings.md` are made from this module. Sizes are texts such as
-`64 MiB` or a number of bytes; times are texts such as `10 s`; both are plain numbers here.
+`config/windsprite.toml` and `docs/settings.md` are made from this module.
 """
 
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 from uuid import UUID
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    PlainSerializer,
     PrivateAttr,
     SecretStr,
-    Strict,
     model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from windsprite_protocol.text_forms import format_duration, format_size, parse_duration, parse_size
-from windsprite_server.core.address import (
-    Address,
-    AdvertisedAddress,
-    parse_address,
-    parse_advertised_address,
-)
+from windsprite_server.core.address import Address
 from windsprite_server.core.log_setup import LogFormat, LogLevel
+from windsprite_server.settings.values import (
+    Advertised,
+    Duration,
+    File,
+    Label,
+    Listener,
+    Number,
+    Password,
+    Printable,
+    Size,
+    Username,
+)
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
-
-_LONGEST_WAIT: Final = 366 * 86_400
-_SECOND: Final = 1_000_000
-
-
-def _size(value: object) -> object:
-    return parse_size(value) if isinstance(value, str) else value
-
-
-def _seconds(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError("needs a text with a unit, such as '10 s'")  # noqa: TRY004 pydantic's way
-    seconds = parse_duration(value) / _SECOND
-    if seconds > _LONGEST_WAIT:
-        raise ValueError(f"{value!r} is longer than a year")
-    return seconds
-
-
-def _duration(seconds: float) -> str:
-    return format_duration(round(seconds * _SECOND))
-
-
-def _address(value: object) -> object:
-    return parse_address(value) if isinstance(value, str) else value
-
-
-def _advertised_address(value: object) -> object:
-    return parse_advertised_address(value) if isinstance(value, str) else value
-
-
-def _label(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return _printable(text)
-
-
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("must have printable characters only")
-    if len(text.encode()) > 255:
-        raise ValueError("must not be longer than 255 bytes")
-    return text
-
-
-def _username(text: str) -> str:
-    if not 3 <= len(text.encode()) <= 50:
-        raise ValueError("needs 3 to 50 bytes")
-    return text
-
-
-def _password(secret: SecretStr) -> SecretStr:
-    if not 3 <= len(secret.get_secret_value().encode()) <= 100:
-        raise ValueError("needs 3 to 100 bytes")
-    return secret
-
-
-Size = Annotated[
-    int,
-    Strict(),
-    BeforeValidator(_size),
-    PlainSerializer(format_size, return_type=str, when_used="json"),
-]
-"""A number of bytes."""
-
-Duration = Annotated[
-    float, BeforeValidator(_seconds), PlainSerializer(_duration, return_type=str, when_used="json")
-]
-"""A number of seconds."""
-
-Listener = Annotated[
-    Address, BeforeValidator(_address), PlainSerializer(str, return_type=str, when_used="json")
-]
-Advertised = Annotated[
-    AdvertisedAddress,
-    BeforeValidator(_advertised_address),
-    PlainSerializer(str, return_type=str, when_used="json"),
-]
-Label = Annotated[str, AfterValidator(_label)]
-
 
 Origin = Literal["default", "file", "environment", "command line"]
 
@@ -145,10 +67,10 @@ class Tls(Section):
     """TLS on the TCP listener."""
 
     enabled: bool = Field(default=False, description="Speak TLS, and nothing else, on tcp.address.")
-    cert_file: Path | None = Field(
+    cert_file: File | None = Field(
         default=None, description="Certificate chain in PEM, the server's own certificate first."
     )
-    key_file: Path | None = Field(
+    key_file: File | None = Field(
         default=None,
         description="Private key in PEM, not encrypted. May be the same file as cert_file.",
     )
@@ -179,7 +101,7 @@ class Tcp(Section):
         default=Address("127.0.0.1", 8090),
         description="Where clients connect. Port 0: any free one; 0.0.0.0 or [::]: every address.",
     )
-    backlog: int = Field(
+    backlog: Number = Field(
         default=1024,
         ge=1,
         le=65_535,
@@ -206,7 +128,7 @@ class Node(Section):
         default_factory=socket.gethostname,
         description="The node's name, for people. By default the name of the host.",
     )
-    id: int = Field(
+    id: Number = Field(
         default=0, ge=0, le=2**32 - 1, description="The node's number, unique in its cluster."
     )
     advertised_address: Advertised | None = Field(
@@ -214,7 +136,7 @@ class Node(Section):
         description="What clients are told to dial, for servers behind NAT or in containers. By "
         "default the address on which the asking client reached this server.",
     )
-    zone: Annotated[str, AfterValidator(_printable)] = Field(
+    zone: Printable = Field(
         default="", description="Rack, room or region: where the node stands. Empty means unsaid."
     )
 
@@ -222,12 +144,12 @@ class Node(Section):
 class Root(Section):
     """The first user, made at the first start. Later the stored one counts."""
 
-    username: Annotated[str, AfterValidator(_username)] | None = Field(
+    username: Username | None = Field(
         default=None,
         description="Name of the root user, 3 to 50 bytes. Also IGGY_ROOT_USERNAME. Set both of "
         "username and password, or none.",
     )
-    password: Annotated[SecretStr, AfterValidator(_password)] | None = Field(
+    password: Password | None = Field(
         default=None,
         description="Its password, 3 to 100 bytes. Also IGGY_ROOT_PASSWORD. If none is set: iggy / "
         "iggy while only this machine can connect, else a random one in DATA_DIR/root-password.",
@@ -244,7 +166,7 @@ class Root(Section):
 class Limits(Section):
     """What clients may take up."""
 
-    max_connections: int = Field(
+    max_connections: Number = Field(
         default=8192,
         ge=1,
         le=1_000_000,
@@ -262,7 +184,7 @@ class Limits(Section):
         ge=4 * KIB,
         description="The same, until a login on the connection has succeeded.",
     )
-    max_waiting_frames: int = Field(
+    max_waiting_frames: Number = Field(
         default=256,
         ge=1,
         le=65_536,
@@ -287,6 +209,7 @@ class Limits(Section):
     write_high_water: Size = Field(
         default=4 * MIB,
         ge=1,
+        le=1024 * MIB,
         description="A connection has to wait while it leaves so many bytes of replies untaken.",
     )
     write_low_water: Size = Field(
@@ -299,21 +222,21 @@ class Limits(Section):
         gt=0,
         description="A connection is closed when it leaves replies untaken for so long.",
     )
-    login_threads: int = Field(
+    login_threads: Number = Field(
         default=2,
         ge=1,
         le=64,
         description="Passwords verified or hashed at a time; each costs some 20 MiB and 20 ms or "
         "more.",
     )
-    max_waiting_logins: int = Field(
+    max_waiting_logins: Number = Field(
         default=256,
         ge=0,
         le=100_000,
         description="Logins and changes of passwords that may wait for one of these threads; more "
         "are told to try again.",
     )
-    max_consumer_offsets: int = Field(
+    max_consumer_offsets: Number = Field(
         default=4096,
         ge=1,
         le=1_000_000,
@@ -334,7 +257,7 @@ class Limits(Section):
 class SessionTable(Section):
     """What is known of the clients that are logged in, so that no change is made twice."""
 
-    max_clients: int = Field(
+    max_clients: Number = Field(
         default=8192,
         ge=2,
         le=65_536,
@@ -352,14 +275,14 @@ class SessionTable(Section):
 class Partition(Section):
     """What a partition knows of the clients that write to it, so that nothing is written twice."""
 
-    dedup_clients: int = Field(
+    dedup_clients: Number = Field(
         default=4096,
         ge=0,
         le=1_000_000,
         description="Clients whose last 128 requests a partition remembers, to recognise repeated "
         "ones; some 300 bytes each. 0: none, for clients that number their requests wrongly.",
     )
-    dedup_clients_total: int = Field(
+    dedup_clients_total: Number = Field(
         default=262_144,
         ge=1,
         le=100_000_000,
@@ -393,7 +316,7 @@ class TokenCleaner(Section):
 class PersonalAccessToken(Section):
     """Personal access tokens, which programs log in with."""
 
-    max_tokens_per_user: int = Field(
+    max_tokens_per_user: Number = Field(
         default=100,
         ge=0,
         le=10_000,
@@ -424,7 +347,7 @@ class Storage(Section):
         description="Bytes of a segment between two entries of its index: smaller finds offsets "
         "faster, larger takes less memory.",
     )
-    open_files: int = Field(
+    open_files: Number = Field(
         default=4096,
         ge=16,
         le=1_000_000,
@@ -436,10 +359,10 @@ class Storage(Section):
         description="Messages are refused while the disk has less room than this, so that "
         "deletions, stored offsets and metadata still have some.",
     )
-    sync_threads: int = Field(
+    sync_threads: Number = Field(
         default=4, ge=1, le=64, description="Partitions that are made durable (fsync) at a time."
     )
-    read_threads: int = Field(
+    read_threads: Number = Field(
         default=4, ge=1, le=64, description="Reads at a time that have to wait for the disk."
     )
 
@@ -470,12 +393,12 @@ class ConsumerGroups(Section):
 class Journal(Section):
     """The durable list of metadata commands."""
 
-    snapshot_every: int = Field(
+    snapshot_every: Number = Field(
         default=10_000,
         ge=1,
         description="Commands between two snapshots: fewer make a start faster.",
     )
-    max_waiting_commands: int = Field(
+    max_waiting_commands: Number = Field(
         default=1024,
         ge=1,
         le=1_000_000,
@@ -492,7 +415,7 @@ class Log(Section):
     level: LogLevel = Field(
         default="info", description="The lowest level written: debug, info, warning or error."
     )
-    recent_lines: int = Field(
+    recent_lines: Number = Field(
         default=1000,
         ge=0,
         le=100_000,
@@ -517,7 +440,7 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    data_dir: Path = Field(
+    data_dir: File = Field(
         default=Path("data"),
         description="The directory that holds everything; made if missing. Relative paths count "
         "from the working directory.",

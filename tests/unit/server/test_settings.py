@@ -1,8 +1,11 @@
 import json
+import math
 import socket
 import tomllib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -179,6 +182,10 @@ def test_two_settings_in_one_process_are_independent() -> None:
         ('shutdown_timeout = "2 years"', "settings.toml: shutdown_timeout: '2 years' is longer"),
         ('[limits]\nframe_timeout = "0"', "settings.toml: limits.frame_timeout: "),
         ('[limits]\nwrite_low_water = "5 MiB"', "limits: write_low_water must not be above"),
+        ('[limits]\nwrite_high_water = "2 GiB"', "settings.toml: limits.write_high_water: "),
+        ("[limits]\nmax_connections = true", "limits.max_connections: needs a number"),
+        ("data_dir = ''", "settings.toml: data_dir: must not be empty"),
+        ('data_dir = "a\\u0000b"', "settings.toml: data_dir: must not hold the character NUL"),
         ('[limits]\nreceive_memory = "1 MiB"', "limits: receive_memory must not be below"),
         (
             '[limits]\nmax_frame_size_before_login = "65 MiB"',
@@ -212,6 +219,41 @@ def test_each_mistake_of_a_file_has_a_sentence(tmp_path: Path, toml: str, senten
     (problem,) = problems(tmp_path, toml)
     assert problem.startswith(sentence) or sentence in problem
     assert "\n" not in problem
+
+
+SENSELESS: list[Any] = [
+    *(True, -1, 1.5, math.nan, math.inf, 10**30, "", "a\0b", "-1 s", "-1 MiB", "1 lightyear", []),
+    *({}, {"a": 1}, datetime(2026, 1, 1, tzinfo=UTC)),
+]
+# What makes sense all the same: switches, a zone that is not said, and texts and sizes of any kind.
+SENSIBLE: dict[type, set[str]] = {
+    bool: {key for key in ALTERNATIVES if key.endswith(".enabled")},
+    str: {
+        *("data_dir", "tcp.tls.cert_file", "tcp.tls.key_file"),
+        *("cluster.name", "node.name", "node.zone"),
+    },
+    int: {
+        *("limits.receive_memory", "limits.send_memory", "sessions.reply_memory"),
+        *("storage.tail_memory", "storage.index_memory", "storage.min_free"),
+        "journal.snapshot_every",
+    },
+}
+
+
+@pytest.mark.parametrize("value", SENSELESS, ids=repr)
+def test_no_key_takes_what_makes_no_sense(value: Any) -> None:
+    for key in keys():
+        try:
+            load_settings(environment={}, command_line={key: value})
+        except SettingsError as error:
+            (problem,) = error.problems
+            assert key in problem or problem.startswith(f"{key.rpartition('.')[0]}: ")
+            assert "\n" not in problem
+        else:
+            assert key in SENSIBLE.get(type(value), ())
+            assert "\0" not in str(value)
+            assert value != -1
+            assert value != "" or key == "node.zone"
 
 
 def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
