@@ -1,9 +1,8 @@
 """Runs the examples of a page as its readers would: in order, in one folder, on a real server.
 
-- A Python program (it calls `asyncio.run`) starts with a new server, where nothing is yet. Other
-  blocks of Python are parts of such a program: they have a `client` and a `producer` and all names
-  of the blocks before. The official client runs in this process as well, since it may abort
-  an interpreter that ends soon after a request.
+- A Python program calls `asyncio.run`. Other blocks of Python are parts of such a program: they
+  have a `client` and a `producer` and all names of the blocks before. The official client runs in
+  this process as well, since it may abort an interpreter that ends soon after a request.
 - A block with a `title` is a file; shell runs in the folder of those files, with `windsprite` and
   `python` on its path, and stops at the first command that fails.
 - Blocks of `py` are signatures and excerpts, and not run.
@@ -58,30 +57,25 @@ def is_program(block: Block) -> bool:
 
 
 class Reader:
-    """Somebody who goes through a page and does what it says.
-
-    Attributes:
-        address: Where the server listens that the reader uses now.
-    """
+    """Somebody who goes through a page and does what it says."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._work = folder / "work"
         self._work.mkdir()
-        self._servers: list[RestartableServer] = []
+        self._server: RestartableServer | None = None
         self._other: RestartableServer | None = None
         self._names: dict[str, Any] = {"__name__": "__main__"}
 
     def close(self) -> None:
-        for server in (*self._servers, self._other):
+        for server in (self._server, self._other):
             if server is not None:
                 server.end()
 
     @property
     def address(self) -> str:
-        if not self._servers:
-            self._start_server()
-        return self._servers[-1].address
+        """Where the server of the reader listens."""
+        return self._started().address
 
     def read(self, blocks: Sequence[Block]) -> list[str]:
         """Run the examples; what each of those wrote that were run."""
@@ -90,8 +84,7 @@ class Reader:
             if is_not_run(block):
                 continue
             if KILL in block.remarks:
-                assert self.address
-                self._servers[-1].restart(signal.SIGKILL)
+                self._started().restart(signal.SIGKILL)
             shown = following if following and following.language == OUTPUT else None
             if block.language == OUTPUT or block.language not in (PYTHON, SHELL):
                 continue
@@ -105,8 +98,9 @@ class Reader:
                 assert_shown(output, shown)
         return outputs
 
-    def _start_server(self) -> None:
-        self._servers.append(RestartableServer(self._folder / f"server-{len(self._servers)}"))
+    def _started(self) -> RestartableServer:
+        self._server = self._server or RestartableServer(self._folder / "server")
+        return self._server
 
     def _pointed(self, block: Block) -> str:
         """The code, but for the servers of the test."""
@@ -120,8 +114,6 @@ class Reader:
         if block.language == SHELL:
             return self._run_shell(block, stop_after)
         if is_program(block):
-            if self._servers:
-                self._start_server()
             self._names = {"__name__": "__main__"}
         written = _Written(stop_after)
         with contextlib.redirect_stdout(written), contextlib.chdir(self._work):

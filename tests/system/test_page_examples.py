@@ -1,6 +1,8 @@
 """The examples of the pages, run as they stand on real servers."""
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,7 +56,7 @@ def test_the_example_with_an_official_client(reader: Reader) -> None:
 
 async def count_messages(address: str) -> int:
     async with windsprite.connect(f"iggy://iggy:iggy@{address}") as client:
-        topic = await client.get_topic("orders", "events")
+        topic = await client.get_topic("devices", "signals")
         assert topic is not None
         return topic.topic.messages_count
 
@@ -84,3 +86,22 @@ def test_every_example_can_be_told_apart() -> None:
         )
     ]
     assert wrong == []
+
+
+MAKES = re.compile(
+    r"\bcreate_(stream|user)\(\s*\"([^\"]+)\"|\bwindsprite (stream|user) create (\S+)"
+)
+"""What can be made once: a stream or a user."""
+
+
+def test_whoever_reads_page_after_page_can_run_all_examples_on_one_server() -> None:
+    """No two make the same: the second would be told that it is there already."""
+    made = Counter(
+        "{0}{2} {1}{3}".format(*names)
+        for page in pages()
+        for block in blocks(page)
+        if block.language in (PYTHON, SHELL) and not is_not_run(block)
+        for names in MAKES.findall(block.text)
+    )
+    assert made["stream orders"] == 1
+    assert [name for name, times in made.items() if times > 1] == []
