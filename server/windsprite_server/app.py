@@ -246,9 +246,14 @@ class Server:
         )
         self._open.push_async_callback(store.close)
         partitions = Partitions(store)
-        report = await asyncio.to_thread(
-            partitions.recover, list(live_partitions(state)), tuple(state.condemned)
-        )
+        try:
+            report = await asyncio.to_thread(
+                partitions.recover, list(live_partitions(state)), tuple(state.condemned)
+            )
+        except OSError as error:
+            raise DataDirectoryError(
+                f"cannot use data directory {directory.path}: {error}"
+            ) from error
         _tell_recovery(report, self._logger)
         return partitions, report
 

@@ -130,6 +130,34 @@ def test_a_taken_address_ends_it_with_1(tmp_path: Path) -> None:
             assert "address" in server.output.lower()
 
 
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("no-such-host.invalid:0", "no-such-host.invalid: "),
+        ("203.0.113.7:0", "203.0.113.7"),
+        ("[fe80::dead%lo]:0", "Cannot assign requested address"),
+    ],
+)
+def test_an_address_that_is_not_ours_ends_it_with_1_and_is_named(
+    tmp_path: Path, address: str, reason: str
+) -> None:
+    with server_process(tmp_path, "--tcp-address", address) as server:
+        assert server.wait_end() == 1
+        assert server.events[-1]["event"] == "cannot run"
+        assert reason in server.events[-1]["reason"]
+
+
+def test_logs_that_cannot_be_opened_end_it_with_3(tmp_path: Path) -> None:
+    with server_process(tmp_path) as server:
+        server.wait_ready()
+        assert server.stop() == 0
+    (tmp_path / "data" / "log").rmdir()
+    (tmp_path / "data" / "log").touch()
+    with server_process(tmp_path) as server:
+        assert server.wait_end() == 3
+        assert "Not a directory" in server.output.splitlines()[-1]
+
+
 def test_bad_settings_end_it_with_2_before_anything_is_made(tmp_path: Path) -> None:
     environment = {"WINDSPRITE_TCP__ADRESS": "127.0.0.1:0"}
     with server_process(tmp_path, environment=environment) as server:

@@ -24,9 +24,17 @@ async def listen(address: Address, backlog: int) -> list[socket.socket]:
     Raises:
         OSError: None of them can be listened on, or one of them is taken.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(
-        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    try:
+        # That of uvloop forgets the interface of an address such as fe80::1%eth0.
+        found = await asyncio.to_thread(
+            socket.getaddrinfo,
+            address.host,
+            address.port,
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        )
+    except socket.gaierror as error:
+        raise socket.gaierror(error.errno, f"{address.host}: {error.strerror}") from error
     return bind_all([(family, where) for family, _, _, _, where in found], backlog)
 
 
