@@ -399,7 +399,7 @@ class TopicConsumer(Standing):
 
     def _take(self) -> ReceivedMessage | None:
         """The next message, if it can be had without waiting for anything."""
-        if self._work is None or self._closing is not None or self._is_stopping:
+        if self._work is None or self._is_over:
             return None
         if self._yields or self._ledger.has_due or self._assigning.is_stale:
             return None
@@ -407,7 +407,7 @@ class TopicConsumer(Standing):
 
     async def _next(self) -> ReceivedMessage | None:
         """The next message, whatever has to be waited for; None: there are to be no more."""
-        while self._closing is None and not self._is_stopping:
+        while not self._is_over:
             if self._work is None or (self._work.done() and self._failure is None):
                 await self.start()
             if self._yields:
@@ -416,7 +416,6 @@ class TopicConsumer(Standing):
                 await self._environment.sleep(0)
             if self._ledger.has_due:
                 await self._store_due()
-            self._news.clear()
             if self._assigning.is_stale:
                 self._fetcher.wake()
             else:
@@ -427,8 +426,16 @@ class TopicConsumer(Standing):
                 failure, self._failure = self._failure, None
                 raise failure
             self._note_blocked()
-            await self._news.wait()
+            # Nothing was waited for since the last look for a message: so no news are missed.
+            self._news.clear()
+            if not self._is_over:
+                await self._news.wait()
         return None
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more is to be handed out."""
+        return self._closing is not None or self._is_stopping
 
     async def _take_storing(self) -> ReceivedMessage | None:
         message = self._ledger.take()
