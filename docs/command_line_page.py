@@ -19,7 +19,7 @@ PAGE: Final = Path(__file__).resolve().parent / "command-line.md"
 INTRODUCTION: Final = """\
 # Command line
 
-`windsprite` comes with `pip install 'windsprite[cli]'`, and with `windsprite[server]`.
+`windsprite` comes with the extra `[cli]`, and with `[server]`.
 
 ```sh
 windsprite ping
@@ -57,11 +57,11 @@ windsprite poll greetings all --all --output json
 ## Completion
 
 ```sh
-windsprite completion bash > windsprite.bash
-bash -n windsprite.bash
+source <(windsprite completion bash)
 ```
 
-`source` that file, or put it where `windsprite completion --help` says; the same for zsh and fish.
+The same for zsh; `windsprite completion fish | source` for fish.
+[For later shells](#windsprite-completion) the script goes into a file.
 
 ## All commands
 

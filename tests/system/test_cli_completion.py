@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,40 @@ def test_bash_completes(scripts: dict[str, Path], words: list[str], expected: se
     )
     assert set(done.stdout.split()) == expected
     assert done.stderr == ""
+
+
+ASK_ZSH = """
+_arguments() { state=cmds }
+_describe() { print -l -- ${(P)2} }
+compdef() { print -- compdef "$@" }
+fpath=("$1")
+autoload -Uz _windsprite
+"""
+
+
+@pytest.fixture
+def zsh(scripts: dict[str, Path], tmp_path: Path) -> Callable[[str], str]:
+    """Runs zsh with the script as `_windsprite`; gives what it writes."""
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is not installed")
+    shutil.copy(scripts["zsh"], tmp_path / "_windsprite")
+
+    def run(code: str) -> str:
+        command = ["zsh", "-f", "-c", ASK_ZSH + code, "zsh", tmp_path]
+        return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+    return run
+
+
+def test_zsh_completes_with_the_script_in_its_path(zsh: Callable[[str], str]) -> None:
+    completing = "typeset -A compstate; words=(windsprite ''); CURRENT=2;"
+    first, second = (zsh(completing + "_windsprite;" * times) for times in (1, 2))
+    assert "ping:See that a server answers, without logging in." in first.splitlines()
+    assert second == first * 2
+
+
+def test_zsh_completes_with_the_script_sourced(zsh: Callable[[str], str]) -> None:
+    assert zsh('source "$1/_windsprite"') == "compdef _cyclopts_windsprite windsprite\n"
 
 
 def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,8 @@ async def snapshot(
 ) -> None:
     """Save a ZIP archive that describes the state of the server, for whoever helps with it.
 
-    It holds no secrets: the log, the settings, processes, files, and how busy the machine is.
+    It holds no secrets: the log, the settings, processes, files, and how busy
+    the machine is.
     """
     async with context.client() as client:
         archive = await client.snapshot()

@@ -177,8 +177,8 @@ async def trim_topic(
 ) -> None:
     """Delete the oldest full segments of a partition, for good.
 
-    What a consumer still has to read is deleted once it has moved on. The segment that is being
-    written stays.
+    What a consumer still has to read is deleted once it has moved on. The
+    segment that is being written stays.
     """
     async with context.client() as client:
         await client.delete_segments(stream, topic, partition, segments)

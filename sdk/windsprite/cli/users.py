@@ -85,8 +85,8 @@ def create_user(
 
     Try these:
 
-    windsprite user create ada
-    windsprite user create shop --password-file shop.txt --grant orders/events:send_messages
+    windsprite user create shop --password-file shop.txt
+    windsprite user create ada --grant orders/events:send_messages
     """
     password = read_password(password_file, f"password of {name!r}", is_new=True)
     return _create(context, name, password, _status(status), grant or ())
@@ -144,7 +144,7 @@ async def set_permissions(
 ) -> None:
     """Replace all that a user may do, at once, for open sessions, too.
 
-    windsprite user permissions ada --grant read_servers,read_streams --grant orders:all
+    windsprite user permissions ada --grant read_streams --grant orders:all
     """
     if bool(grant) == none:
         raise UsageError(

@@ -122,6 +122,18 @@ def test_help_of_commands(
     assert [word for word in words if word not in text] == []
 
 
+def test_help_fits_on_a_terminal_of_80_columns() -> None:
+    """Lines of paragraphs and of examples are shown as they are; only the first line is wrapped."""
+    too_long = [
+        f"{path}: {line}"
+        for path, (_, *paragraphs) in COMMANDS.items()
+        for paragraph in paragraphs
+        for line in paragraph.splitlines()
+        if len(line) > 80
+    ]
+    assert too_long == []
+
+
 def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == version("windsprite")
