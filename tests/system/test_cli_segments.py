@@ -53,6 +53,8 @@ def test_the_options_of_topics(cli: CommandLine) -> None:
     assert cli.ok("options", "user", "--output", "json").json == []
     text = cli.ok("options").text
     assert "segment_size\t1073741824\t" in text or "segment_size\t1.0 GiB\t" in text
+    assert "message_expiry\tnever\t" in text
+    assert "max_topic_size\tunlimited\t" in text
 
 
 def test_trimming_a_partition(cli: CommandLine, stream: str, tmp_path: Path) -> None:

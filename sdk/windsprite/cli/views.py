@@ -407,9 +407,15 @@ def _option_cell(key: str, value: TypedValue) -> Cell:
     shown = value_to_json(value)
     if isinstance(shown, bool):
         return "yes" if shown else "no"
-    if isinstance(shown, int):
-        return Size(shown) if "size" in key else shown
-    return str(shown)
+    if not isinstance(shown, int):
+        return str(shown)
+    match key:
+        case "message_expiry":
+            return _expiry(shown)
+        case "max_topic_size":
+            return _max_size(shown)
+        case _:
+            return Size(shown) if "size" in key else shown
 
 
 def _or_blank(number: int | None) -> Cell:
