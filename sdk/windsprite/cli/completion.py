@@ -15,7 +15,7 @@ else
 fi
 """
 """cyclopts writes nothing but a function. zsh runs a file of its `fpath` to complete a command, so
-the file has to call it; where the script is sourced, zsh has to be told what the function is for."""
+the file has to call it; where the script is sourced, zsh has to be told what it is for."""
 
 
 def completion(
