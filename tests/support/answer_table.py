@@ -155,6 +155,8 @@ OURS: Final = frozenset(
         # Passwords nobody could log in with are refused (spec 06, 3.6).
         (33, "status 44"),
         (37, "status 44"),
+        # Without a bound on groups whoever may read could fill the memory of a server.
+        (602, "result 3024"),
         # Where the reference is silent (spec 01, 1.3) or answers what means nothing (2.4).
         (39, "status 3"),
         *((code, "status 5") for code in (39, 40, 45)),

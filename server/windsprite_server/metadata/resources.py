@@ -38,6 +38,7 @@ from windsprite_server.metadata.effects import (
 )
 from windsprite_server.metadata.queries import find_group, places_of_topic, topics_by_id
 from windsprite_server.metadata.state import (
+    MAX_GROUPS,
     MAX_PARTITIONS,
     MAX_PARTITIONS_IN_COMMAND,
     MAX_STREAMS,
@@ -248,6 +249,8 @@ def create_consumer_group(
     authorize(state, context, Rule.READ_TOPIC, stream.id, topic.id)
     if command.name in topic.group_ids:
         raise RejectedError(ErrorCode.CONSUMER_GROUP_NAME_ALREADY_EXISTS)
+    if len(topic.groups) >= MAX_GROUPS:
+        raise RejectedError(ErrorCode.TOO_MANY_CONSUMER_OFFSETS)
     group = ConsumerGroup(topic.next_group_id, command.name)
     topic = replace(
         topic,

@@ -24,6 +24,9 @@ MAX_TOPICS: Final = 4096
 MAX_PARTITIONS: Final = 1_000_000
 MAX_PARTITIONS_IN_COMMAND: Final = 1000
 MAX_USERS: Final = 1 << 20
+# In one topic. The protocol has no such limit, but as many can store an offset on a partition, and
+# whoever may read a topic may create groups.
+MAX_GROUPS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Answers about consumer groups, 600 to 606, their polls and offsets (spec 02, 3; spec 05)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -294,6 +295,26 @@ async def test_too_many_groups(tmp_path: Path) -> None:
             await one.expect(status(3024), 121, store(where("more"), 1))
             await one.expect(status(3024), 100, poll(group("more"), 0, 0, 0, commit=1))
             await one.expect(EMPTY, 121, store(where("kept"), 2))
+
+
+@answers(602, "result 3024")
+async def test_a_topic_has_4096_groups(stage: Stage) -> None:
+    await stage.root.ask(302, S + u32(0) + name("full"))
+    topic = S + ident("full")
+
+    async def fill(numbers: range) -> None:
+        async with stage.another("reader") as peer:
+            requests = [peer.request(602, topic + name(f"group {number}")) for number in numbers]
+            await peer.wire.send(b"".join(requests))
+            for request in requests:
+                assert (await peer.answer(602, request)).answer[256:260] == bytes(4)
+
+    await asyncio.gather(*(fill(range(start, start + 128)) for start in range(0, 4096, 128)))
+    await stage.root.expect(result(3024), 602, topic + name("one more"))
+    await stage.root.expect(result(5004), 602, topic + name("group 7"))
+    await stage.root.expect(EMPTY, 603, topic + ident("group 7"))
+    await stage.root.expect(success(group_header(4096, 0, 0, "again")), 602, topic + name("again"))
+    await stage.root.expect(EMPTY, 303, topic)
 
 
 @answers(121, "status 41")

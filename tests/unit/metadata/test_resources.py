@@ -258,6 +258,26 @@ def test_counts_of_partitions_have_bounds(
     machine.do(c.CreatePartitions("s", "t", 2))
 
 
+def test_a_topic_has_so_many_groups_and_no_more(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.do(c.CreateStream("s"))
+    for topic in "tu":
+        machine.do(topic_of("s", topic))
+    assert limits.MAX_GROUPS == 4096
+    monkeypatch.setattr("windsprite_server.metadata.resources.MAX_GROUPS", 2)
+    for group in "ab":
+        machine.do(c.CreateConsumerGroup("s", "t", group))
+    taken = c.CreateConsumerGroup("s", "t", "a")
+    assert machine.rejection(taken) == ErrorCode.CONSUMER_GROUP_NAME_ALREADY_EXISTS
+    one_more = c.CreateConsumerGroup("s", "t", "c")
+    assert machine.rejection(one_more) == ErrorCode.TOO_MANY_CONSUMER_OFFSETS
+    machine.do(c.CreateConsumerGroup("s", "u", "c"))
+    # Those that are there count, not those that were.
+    machine.do(c.DeleteConsumerGroup("s", "t", "a"))
+    assert machine.do(one_more).group.id == 2
+
+
 def test_a_purge_begins_new_lives_and_condemns_the_old_ones(machine: Machine) -> None:
     machine.do(c.CreateStream("s"))
     machine.do(topic_of("s", "t", 1))
