@@ -173,5 +173,24 @@ def test_what_the_image_copies_is_there_and_not_ignored() -> None:
         assert f"!{source}" in ignore
 
 
+def build_targets() -> dict[str, Any]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    targets: dict[str, Any] = project["tool"]["hatch"]["build"]["targets"]
+    return targets
+
+
+def test_the_source_distribution_is_made_of_what_stands_at_the_root() -> None:
+    """A name without a slash before it is any file or folder of that name, in tests as well."""
+    included = build_targets()["sdist"]["include"]
+    assert [path for path in included if not (ROOT / path.removeprefix("/")).exists()] == []
+    assert [path for path in included if not path.startswith("/")] == []
+
+
+def test_packages_say_that_they_are_typed() -> None:
+    packages = build_targets()["wheel"]["packages"]
+    assert sorted(packages) == sorted(SOURCE_ROOTS)
+    assert [package for package in packages if not (ROOT / package / "py.typed").exists()] == []
+
+
 def test_ci_can_be_run() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
