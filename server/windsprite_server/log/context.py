@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.log.descriptors import Descriptors
+from windsprite_server.log.durability import SyncTurns
 from windsprite_server.log.files import Files
 from windsprite_server.log.keys import LogLimits
 from windsprite_server.log.large import LargeBatches
@@ -62,6 +63,7 @@ class Context:
         limits: Bounds for everything.
         tail_budget: The memory of all tails.
         sync_pool: Threads for fsync and other work that changes files.
+        sync_turns: Says whose sync may be under way.
         read_pool: Threads for cold reads, apart from the others: a slow disk must not starve both.
         large: Batches of very many messages that were read from disk.
         loaded_indexes: Sealed segments whose index is in memory.
@@ -76,6 +78,7 @@ class Context:
     limits: LogLimits
     tail_budget: TailBudget
     sync_pool: Executor
+    sync_turns: SyncTurns
     read_pool: Executor
     large: LargeBatches
     loaded_indexes: Recent[Segment]

@@ -1,10 +1,13 @@
 """Keeping a bounded number of files open."""
 
+import errno
 from collections import deque
+from typing import Final
 
 from windsprite_server.log.files import Files
 
 CLOSED = -1
+_TOO_MANY: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class OpenFile:
@@ -31,6 +34,7 @@ class Descriptors:
 
     Who keeps an `OpenFile` looks at its `descriptor` before each use, sets `used`, and opens the
     file anew if it is closed. A file in use by a thread is pinned: it stays open until released.
+    Where the system allows fewer than `limit`, that becomes the limit.
     Belongs to one event loop.
     """
 
@@ -53,7 +57,13 @@ class Descriptors:
         """
         while len(self._queue) >= self._limit and self._close_one():
             pass
-        file = OpenFile(self._files.open(path, flags))
+        try:
+            descriptor = self._files.open(path, flags)
+        except OSError as error:
+            if error.errno not in _TOO_MANY or not self._give_way():
+                raise
+            descriptor = self._files.open(path, flags)
+        file = OpenFile(descriptor)
         self._queue.append(file)
         return file
 
@@ -76,6 +86,14 @@ class Descriptors:
         """Close every file, pinned or not."""
         while self._queue:
             self._shut(self._queue.popleft())
+
+    def _give_way(self) -> bool:
+        """Keeps fewer files open from now on: sockets need some too; tells whether any closed."""
+        before = len(self._queue)
+        self._limit = max(1, before * 3 // 4)
+        while len(self._queue) > self._limit and self._close_one():
+            pass
+        return len(self._queue) < before or self._close_one()
 
     def _close_one(self) -> bool:
         for _ in range(2 * len(self._queue)):

@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import count
@@ -24,6 +25,51 @@ class SyncJob(NamedTuple):
     end: Callable[[], None]
 
 
+class SyncTurns:
+    """Lets a bounded number of syncs be under way at a time, over all logs.
+
+    A sync that is under way keeps files open. The others get ready only when it is their turn; by
+    then they cover more.
+    Belongs to one event loop.
+    """
+
+    __slots__ = ("_free", "_is_giving", "_waiting", "pool")
+
+    def __init__(self, pool: Executor, limit: int) -> None:
+        """Let nobody wait yet.
+
+        Args:
+            pool: Runs the syncs.
+            limit: How many may be under way at a time.
+        """
+        self.pool = pool
+        self._free = limit
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_giving = False
+
+    def take(self, begin: Callable[[], None]) -> None:
+        """Call `begin` when there is a turn, which may be now; `give_back` ends it."""
+        self._waiting.append(begin)
+        self._give()
+
+    def give_back(self) -> None:
+        """Let somebody else have the turn."""
+        self._free += 1
+        self._give()
+
+    def _give(self) -> None:
+        # A turn may end before `begin` returns: a loop, so that very many of them can.
+        if self._is_giving:
+            return
+        self._is_giving = True
+        try:
+            while self._free and self._waiting:
+                self._free -= 1
+                self._waiting.popleft()()
+        finally:
+            self._is_giving = False
+
+
 class GroupSync:
     """Moves one number forward: everything below it is on stable storage.
 
@@ -34,12 +80,13 @@ class GroupSync:
     """
 
     __slots__ = (
-        "_flight", "_on_failed", "_on_synced", "_order", "_pool", "_prepare", "_waiters", "_wanted",
+        "_error", "_on_failed", "_on_synced", "_order", "_prepare", "_turns", "_under_way",
+        "_waiters", "_wanted",
     )  # fmt: skip
 
     def __init__(
         self,
-        pool: Executor,
+        turns: SyncTurns,
         prepare: Callable[[], SyncJob],
         on_synced: Callable[[int], None],
         on_failed: Callable[[LogFailedError], None],
@@ -47,16 +94,17 @@ class GroupSync:
         """Set up an idle group commit.
 
         Args:
-            pool: Runs the syncs.
+            turns: Says when a sync may be under way.
             prepare: Called on the loop just before a sync; may raise `OSError`.
             on_synced: Called on the loop after a sync, before those who wait for it wake up.
             on_failed: Called on the loop when a sync failed; must let nobody wait any more.
         """
-        self._pool = pool
+        self._turns = turns
         self._prepare = prepare
         self._on_synced = on_synced
         self._on_failed = on_failed
-        self._flight: asyncio.Future[None] | None = None
+        self._error: LogError | None = None
+        self._under_way: asyncio.Future[None] | None = None
         self._wanted = 0
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = count()
@@ -64,7 +112,7 @@ class GroupSync:
     def request(self, point: int) -> None:
         """Let everything below `point` be synced soon."""
         self._wanted = max(self._wanted, point)
-        if self._flight is None:
+        if self._under_way is None:
             self._start()
 
     def wait(self, point: int) -> asyncio.Future[None]:
@@ -75,41 +123,59 @@ class GroupSync:
         return future
 
     def fail(self, error: LogError) -> None:
-        """Let everyone who waits know that it will not happen."""
+        """Begin no more syncs, and let everyone who waits know that it will not happen."""
+        self._error = error
         waiters, self._waiters = self._waiters, []
         for _, _, future in waiters:
             if not future.done():
                 future.set_exception(error)
 
     async def drain(self) -> None:
-        """Wait until no sync is in flight."""
-        while self._flight is not None:
-            await asyncio.wait([self._flight])
+        """Wait until no sync is under way or waits for its turn."""
+        while self._under_way is not None:
+            await asyncio.wait([self._under_way])
 
     def _start(self) -> None:
+        if self._error is not None:
+            self.fail(self._error)
+            return
+        self._under_way = asyncio.get_running_loop().create_future()
+        self._turns.take(self._begin)
+
+    def _begin(self) -> None:
+        if self._error is not None:
+            self._end()
+            return
         try:
             job = self._prepare()
         except OSError as error:
             self._give_up(error)
+            self._end()
             return
-        self._flight = asyncio.get_running_loop().run_in_executor(self._pool, job.run)
-        self._flight.add_done_callback(lambda flight: self._finish(job, flight))
+        flight = asyncio.get_running_loop().run_in_executor(self._turns.pool, job.run)
+        flight.add_done_callback(lambda flight: self._finish(job, flight))
 
     def _finish(self, job: SyncJob, flight: asyncio.Future[None]) -> None:
-        self._flight = None
         job.end()
         cause = asyncio.CancelledError() if flight.cancelled() else flight.exception()
         if cause is not None:
             self._give_up(cause)
-            return
-        self._on_synced(job.point)
-        waiters = self._waiters
-        while waiters and waiters[0][0] <= job.point:
-            future = heapq.heappop(waiters)[2]
-            if not future.done():
-                future.set_result(None)
-        if self._wanted > job.point:
+        else:
+            self._on_synced(job.point)
+            waiters = self._waiters
+            while waiters and waiters[0][0] <= job.point:
+                future = heapq.heappop(waiters)[2]
+                if not future.done():
+                    future.set_result(None)
+        self._end()
+        if self._wanted > job.point and self._error is None:
             self._start()
+
+    def _end(self) -> None:
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.set_result(None)
+        self._turns.give_back()
 
     def _give_up(self, cause: BaseException) -> None:
         error = LogFailedError(f"a sync failed, so the log takes no more writes: {cause}")

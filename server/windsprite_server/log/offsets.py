@@ -198,7 +198,7 @@ class OffsetFile:
         self._synced = 0
         self._is_entry_synced = False
         self._sync = GroupSync(
-            context.sync_pool, self._prepare_sync, self._on_synced, self._on_failed
+            context.sync_turns, self._prepare_sync, self._on_synced, self._on_failed
         )
         limit = context.limits.consumer_offsets
         self.consumers = OffsetTable(self, OffsetKind.CONSUMER, limit)

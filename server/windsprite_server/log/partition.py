@@ -25,7 +25,7 @@ from windsprite_server.log.reading import Part, Source, find_time, read_messages
 from windsprite_server.log.removal import Condemned
 from windsprite_server.log.results import ReadResult
 from windsprite_server.log.retention import SealedSegment
-from windsprite_server.log.segment import Segment
+from windsprite_server.log.segment import Segment, SegmentSync
 from windsprite_server.log.tail import Tail
 
 NOTHING: Final = ReadResult((), 0, 0, -1)
@@ -102,7 +102,7 @@ class PartitionLog:
         self._tail = Tail(context.tail_budget)
         self._failure: LogError | None = None
         self._sync = GroupSync(
-            context.sync_pool, self._prepare_sync, self._on_synced, self._on_failed
+            context.sync_turns, self._prepare_sync, self._on_synced, self._on_failed
         )
         self._has_new_entries = True
         self._is_entry_synced = False
@@ -428,14 +428,19 @@ class PartitionLog:
 
     def _prepare_sync(self) -> SyncJob:
         context = self._context
-        tasks = []
-        for segment in reversed(self._segments):
-            is_active = segment is self._active
-            if segment.is_unsynced or (is_active and self._is_closing and segment.size):
-                with_mark = self._is_closing or not is_active
+        tasks: list[SegmentSync] = []
+
+        def end() -> None:
+            for task in tasks:
+                task.segment.end_sync(task)
+
+        try:
+            for segment in self._to_sync():
+                with_mark = self._is_closing or segment is not self._active
                 tasks.append(segment.prepare_sync(with_mark=with_mark))
-            elif not is_active:
-                break
+        except OSError:
+            end()
+            raise
         tasks.reverse()
         directories = [self._directory] if self._has_new_entries else []
         if not self._is_entry_synced:
@@ -449,11 +454,18 @@ class PartitionLog:
             for directory in directories:
                 context.files.sync_directory(directory)
 
-        def end() -> None:
-            for task in tasks:
-                task.segment.end_sync(task)
-
         return SyncJob(self.next_offset, run, end)
+
+    def _to_sync(self) -> list[Segment]:
+        """The segments that need a sync, newest first."""
+        found = []
+        for segment in reversed(self._segments):
+            is_active = segment is self._active
+            if segment.is_unsynced or (is_active and self._is_closing and segment.size):
+                found.append(segment)
+            elif not is_active:
+                break
+        return found
 
     def _on_synced(self, point: int) -> None:
         self.durable_end = point

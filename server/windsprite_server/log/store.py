@@ -10,6 +10,7 @@ from typing import Final
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.log.context import Context, Recent
 from windsprite_server.log.descriptors import Descriptors
+from windsprite_server.log.durability import SyncTurns
 from windsprite_server.log.errors import LogClosedError, unavailable
 from windsprite_server.log.files import Files
 from windsprite_server.log.index import SegmentIndex
@@ -26,6 +27,8 @@ from windsprite_server.log.tail import TailBudget
 REMOVED_SUFFIX: Final = ".removed"
 """Ends the name of a directory that metadata condemned and that is being deleted."""
 _CLOSED_AT_ONCE: Final = 64
+_SYNCS_PER_THREAD: Final = 2
+"""One that runs and one that is ready to, so that no thread waits for the loop."""
 _OPTIONS_SHARED: Final = 64
 
 
@@ -70,6 +73,7 @@ class LogStore:
             limits=limits,
             tail_budget=TailBudget(limits.tail_bytes),
             sync_pool=syncing,
+            sync_turns=SyncTurns(syncing, _SYNCS_PER_THREAD * limits.sync_threads),
             read_pool=reading,
             large=LargeBatches(limits.large_bytes),
             loaded_indexes=Recent(limits.index_bytes, _index_bytes, _let_go),
