@@ -19,7 +19,7 @@ RUN python -m venv /opt/windsprite \
 
 FROM python:3.13-slim
 COPY --from=build /opt/windsprite /opt/windsprite
-RUN useradd --system --uid 8090 --no-create-home --shell /usr/sbin/nologin windsprite \
+RUN useradd --uid 8090 --user-group --no-create-home --shell /usr/sbin/nologin windsprite \
     && install --directory --owner=windsprite --group=windsprite --mode=700 /data
 ENV PATH=/opt/windsprite/bin:$PATH \
     PYTHONUNBUFFERED=1 \
@@ -30,8 +30,8 @@ USER windsprite
 WORKDIR /data
 VOLUME /data
 EXPOSE 8090
-# A ping is answered before any login, so the check needs no password.
-HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["windsprite", "--server", "iggy://iggy:iggy@127.0.0.1:8090", "ping"]
+# A ping is answered before any login, so the check needs no password. A server with TLS, or on
+# another port, needs the variable WINDSPRITE_SERVER.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["windsprite", "ping"]
 ENTRYPOINT ["windsprite-server"]
 CMD ["run"]
