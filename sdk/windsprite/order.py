@@ -109,7 +109,12 @@ class Order:
     _topics: dict[Hashable, _Queue] = field(default_factory=dict)
 
     def enter(self, rank: Rank) -> Turn:
-        """A call that comes after all others; it may have begun at once."""
+        """A call that comes after all others; it may have begun at once.
+
+        Raises:
+            TypeError: What should be a name or a number is neither; nothing is noted.
+        """
+        hash(rank)
         turn = Turn(rank)
         self._behind[turn] = None
         self._admit()

@@ -1,5 +1,8 @@
 """Which calls may be under way at the same time: the rules, and any run against a slow model."""
 
+from typing import Any, cast
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +26,7 @@ from windsprite_protocol.model.streams import CreateStream, GetStreams
 ME = Consumer(ConsumerKind.SINGLE, 0)
 
 
-def send(partitioning: Partitioning, topic: int | str = "t", stream: int | str = "s") -> Rank:
+def send(partitioning: Partitioning, topic: Any = "t", stream: Any = "s") -> Rank:
     return rank_of(SendMessages(stream, topic, partitioning, 1, b""))
 
 
@@ -108,6 +111,24 @@ def test_a_call_begins_as_soon_as_nothing_before_it_is_in_its_way(
         for index, turn in enumerate(calls):
             in_the_way = any(conflicts(other.rank, turn.rank) for other in calls[:index])
             assert turn.has_begun is not in_the_way
+
+
+@pytest.mark.parametrize(
+    "rank",
+    [
+        send(Balanced(), topic=["t"]),
+        send(Balanced(), stream={"s"}),
+        send(ToPartition(cast("int", [0]))),
+    ],
+)
+def test_a_call_with_what_cannot_be_a_name_or_a_number_is_not_remembered(rank: Rank) -> None:
+    order = Order()
+    with pytest.raises(TypeError):
+        order.enter(rank)
+    for other in (send(ToPartition(0)), Whole.BARRIER):
+        turn = order.enter(other)
+        assert turn.has_begun
+        order.leave(turn)
 
 
 def test_a_long_queue_costs_no_more_than_a_look_ahead() -> None:
