@@ -1,7 +1,9 @@
 """Requests that a program has encoded by itself."""
 
 import struct
-from collections.abc import AsyncIterator
+from array import array
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,25 @@ async def test_a_code_that_the_server_does_not_know_is_refused(
         await client.send_binary_request(code)
     assert raised.value.code == windsprite.ErrorCode.INVALID_COMMAND
     await client.ping()
+
+
+@pytest.mark.parametrize("code", [PING, CREATE_STREAM, 60000])
+@pytest.mark.parametrize("payload", ["text", 5, None, [b"x"]])
+async def test_what_is_no_bytes_is_not_sent(
+    client: windsprite.Client, code: int, payload: Any
+) -> None:
+    with pytest.raises(windsprite.InvalidRequest):
+        await client.send_binary_request(code, payload)
+    await client.ping(timeout=5)
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview, lambda data: array("H", data)])
+async def test_whatever_holds_bytes_is_sent(
+    client: windsprite.Client, kind: Callable[[bytes], Any]
+) -> None:
+    body = text("one")
+    await client.send_binary_request(CREATE_STREAM, kind(body))
+    assert [stream.name for stream in await client.get_streams()] == ["one"]
 
 
 @pytest.mark.parametrize("code", [*sorted(LEGACY_LOGIN_CODES), 39, 40, 45, -1, 1 << 32])

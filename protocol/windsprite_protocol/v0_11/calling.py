@@ -78,8 +78,16 @@ class _RawBody:
     """A body that is taken as it is."""
 
     def encode(self, value: RawRequest) -> Sequence[Buffer]:
-        """The body of a request."""
-        return (value.body,)
+        """The body of a request.
+
+        Raises:
+            EncodeError: It is no bytes.
+        """
+        try:
+            return (bytes(memoryview(value.body)),)
+        except TypeError as error:
+            message = f"the body of command {value.code}: {error}"
+            raise EncodeError(message) from error
 
     def decode(self, body: memoryview) -> bytes:
         """The body of a reply, without its result section."""
