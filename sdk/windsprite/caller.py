@@ -13,7 +13,7 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from windsprite.address import Address, Credentials
 from windsprite.connection import Broken
@@ -42,6 +42,9 @@ from windsprite_protocol.v0_11.calling import EvictedError, RemoteError
 from windsprite_protocol.v0_11.table import GENERATION
 
 logger = logging.getLogger("windsprite")
+
+_NO_TIME: Final = 0.001
+"""Seconds for which the heartbeat does not wait: less than clocks and timers differ by."""
 
 
 def safety_of(request: Request) -> Safety:
@@ -124,15 +127,11 @@ class Caller:
         Raises:
             WindspriteError: It was not done, or nobody knows.
         """
-        course = Course(
-            safety or safety_of(request),
-            doing,
-            now=self._environment.monotonic(),
-            uniform=self._environment.uniform,
-            can_log_in=self.link.can_log_in,
-        )
         deadline = self.deadline(time_limit)
-        async with self._my_turn(rank or rank_of(request), deadline, course):
+        async with self._my_turn(rank or rank_of(request), deadline, doing):
+            course = self._course(
+                safety or safety_of(request), doing, can_log_in=self.link.can_log_in
+            )
             return await self._carry_out(request, course, deadline)
 
     async def log_in(self, credentials: Credentials, time_limit: float | None = None) -> None:
@@ -142,15 +141,14 @@ class Caller:
             As `Link.log_in`.
         """
         deadline = self.deadline(time_limit)
-        course = self._trivial_course("login")
-        async with self._my_turn(Whole.BARRIER, deadline, course):
+        async with self._my_turn(Whole.BARRIER, deadline, "login"):
             await self.link.log_in(credentials, deadline)
 
     async def log_out(self, time_limit: float | None = None) -> None:
         """End the session; the connection stays."""
         deadline = self.deadline(time_limit)
-        course = self._trivial_course("logout")
-        async with self._my_turn(Whole.BARRIER, deadline, course):
+        async with self._my_turn(Whole.BARRIER, deadline, "logout"):
+            course = self._course(Safety.READ, "logout", can_log_in=False)
             await self._carry_out(Logout(), course, deadline)
             self.link.log_out()
 
@@ -266,7 +264,7 @@ class Caller:
             places.reopen(course)
 
     @asynccontextmanager
-    async def _my_turn(self, rank: Rank, deadline: float, course: Course) -> AsyncIterator[None]:
+    async def _my_turn(self, rank: Rank, deadline: float, doing: str) -> AsyncIterator[None]:
         turn = self._order.enter(rank)
         try:
             if not turn.has_begun:
@@ -275,29 +273,33 @@ class Caller:
                     async with asyncio.timeout_at(deadline):
                         await turn.waiter
                 except TimeoutError:
-                    raise course.expired(waiting_for_answer=False) from None
+                    raise RequestTimedOut(f"{doing}: no answer in time") from None
             yield
         finally:
             _wake(self._order.leave(turn))
 
-    def _trivial_course(self, doing: str) -> Course:
+    def _course(self, safety: Safety, doing: str, *, can_log_in: bool) -> Course:
+        """The course of a call that begins now."""
         return Course(
-            Safety.READ,
+            safety,
             doing,
             now=self._environment.monotonic(),
             uniform=self._environment.uniform,
-            can_log_in=False,
+            can_log_in=can_log_in,
         )
 
     async def _beat(self) -> None:
         """Ping a connection that nobody uses, so that both sides know that it is alive."""
-        interval = self._options.heartbeat_interval
+        wait = interval = self._options.heartbeat_interval
         while True:
-            await self._environment.sleep(interval)
+            await self._environment.sleep(wait)
+            wait = interval
             session = self.link.current
             if session is None or session.connection.in_flight:
                 continue
-            if self._environment.monotonic() - session.connection.last_activity < interval:
+            due = session.connection.last_activity + interval - self._environment.monotonic()
+            if due > _NO_TIME:
+                wait = due
                 continue
             try:
                 await self.call(Ping(), "heartbeat")

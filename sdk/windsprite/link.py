@@ -23,7 +23,6 @@ import os
 import re
 import ssl
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any, Final
 
 from windsprite.address import Address, Credentials, Endpoint
@@ -121,6 +120,11 @@ class Link:
         )
         self._session: Session | None = None
         self._task: asyncio.Task[Session] | None = None
+        self._left: Session | None = None
+        """The session from which a task may move; nobody may send on it meanwhile."""
+        self._is_lost_meanwhile = False
+        """Whether the session was lost while a task was at work."""
+        self._last_leader: Endpoint | None = None
         self._failures: dict[Endpoint, WindspriteError] = {}
         self._was_connected = False
         self._closed = False
@@ -156,13 +160,14 @@ class Link:
             ClientClosed: The client was closed.
         """
         while True:
-            if self._closed:
-                raise ClientClosed("the client is closed", code=ErrorCode.CLIENT_SHUTDOWN)
+            self._check_open()
             if self._task is None:
                 if self._session is not None:
                     return self._session
                 self._start(self._establish())
-            await self._wait_for_task(deadline)
+            task = await self._ended_task(deadline)
+            if task is not None and not task.cancelled() and (error := task.exception()):
+                raise error
 
     async def find_leader(self, session: Session, deadline: float) -> None:
         """Ask for the leader and move there; nothing happens if `session` is not in use any more.
@@ -171,6 +176,8 @@ class Link:
             As `session`.
         """
         if self._task is None and self._session is session:
+            self._left = session
+            session.connection.places.shut(self)
             self._start(self._move(session))
         await self.session(deadline)
 
@@ -181,8 +188,8 @@ class Link:
             As `session`. The old session stays in use if the server refuses the credentials.
         """
         while self._task is not None:
-            with suppress(WindspriteError):
-                await self._wait_for_task(deadline)
+            await self._ended_task(deadline)
+        self._check_open()
         self._start(self._log_in_again(credentials))
         await self.session(deadline)
 
@@ -211,7 +218,12 @@ class Link:
 
     # --- The task ------------------------------------------------------------------------------
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("the client is closed", code=ErrorCode.CLIENT_SHUTDOWN)
+
     def _start(self, work: Coroutine[Any, Any, Session]) -> None:
+        self._is_lost_meanwhile = False
         self._task = asyncio.create_task(self._join(work), name="windsprite-link")
         self._task.add_done_callback(self._finished)
 
@@ -220,18 +232,37 @@ class Link:
         if task.cancelled():
             return
         error = task.exception()
-        if error is not None:
+        if error is None:
+            self._take(task.result())
+        else:
             logger.warning("no session: %s", error)
-            return
-        session, old = task.result(), self._session
-        self._session = session if session.connection.lost is None else None
+        if self._left is not None:
+            self._left.connection.places.reopen(self)
+            self._left = None
+        if self._is_lost_meanwhile and self._session is None:
+            self._replace()
+
+    def _take(self, session: Session) -> None:
+        """From now on the client works with this session."""
         self._was_connected = True
-        if session is old:
+        old = self._session
+        if session in (old, self._left):
             return
+        if session.connection.lost is None:
+            self._session = session
+        else:
+            self._session = None
+            self._is_lost_meanwhile = True
+            self._close(session.connection)
         self.session_number += 1
         if old is not None:
             self._close(old.connection)
         self._tell_of(session)
+
+    def _replace(self) -> None:
+        """Look for another session, unless nobody could log in there."""
+        if self._task is None and self.can_log_in and not self._closed:
+            self._start(self._establish())
 
     def _tell_of(self, session: Session) -> None:
         """Tell of a new session."""
@@ -242,28 +273,32 @@ class Link:
         if session.connection.lost is not None:
             self._events.emit(Disconnected(server, str(session.connection.lost)))
 
-    async def _wait_for_task(self, deadline: float) -> None:
+    async def _ended_task(self, deadline: float) -> asyncio.Task[Session] | None:
+        """Wait for the end of what is at work; what came of it is for others to see.
+
+        Raises:
+            ConnectionFailed: It takes too long.
+        """
         task = self._task
-        if task is None:
-            return
-        timeout = max(0.0, deadline - self._environment.monotonic())
-        await asyncio.wait({task}, timeout=timeout)
-        if not task.done():
-            raise self._connection_failed()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
+        if task is not None:
+            timeout = max(0.0, deadline - self._environment.monotonic())
+            await asyncio.wait({task}, timeout=timeout)
+            if not task.done():
+                raise self._connection_failed()
+        return task
 
     def _lost(self, connection: Connection, reason: WindspriteError) -> None:
         if self._session is None or self._session.connection is not connection:
             return
         server = str(self._session.location.dialled)
         self._session = None
+        self._is_lost_meanwhile = True
         if self._closed:
             return
+        self._close(connection)
         self._events.emit(Disconnected(server, str(reason)))
         logger.warning("lost the connection to %s: %s", connection.peer, reason)
-        if self._task is None and self.can_log_in:
-            self._start(self._establish())
+        self._replace()
 
     def _close(self, connection: Connection) -> None:
         connection.close()
@@ -447,16 +482,23 @@ class Link:
         if metadata.trailer_error is not None:
             place = session.location.dialled
             logger.warning("%s tells of its cluster: %s", place, metadata.trailer_error)
-        last_seen, leader = self._roster.last_seen, self._roster.leader
+        last_seen = self._roster.last_seen
         decision = decide(metadata, session.location, hops=hops, last_seen=last_seen)
         self._roster.learn(metadata)
-        if self._roster.leader not in {None, leader} and leader is not None:
-            self._events.emit(LeaderChanged(str(self._roster.leader)))
+        self._tell_of_leader(self._roster.leader)
         if not isinstance(decision, Stay):
             return decision
         if decision.reason not in {StayReason.ONLY_NODE, StayReason.AT_LEADER}:
             self._warn_of_staying(session, decision.reason.value)
         return None
+
+    def _tell_of_leader(self, leader: Endpoint | None) -> None:
+        """Tell of a new leader; between two of them there may be none for a while."""
+        if leader is None:
+            return
+        if self._last_leader not in {None, leader}:
+            self._events.emit(LeaderChanged(str(leader)))
+        self._last_leader = leader
 
     def _warn_of_staying(self, session: Session, reason: str) -> None:
         logger.warning("staying with %s: %s", session.location.dialled, reason)

@@ -77,6 +77,11 @@ class Places:
             self._in_doubt.remove(owner)
             self.update()
 
+    def shut(self, owner: object) -> None:
+        """Keep everybody from sending until `reopen`."""
+        self._leaving[owner] = asyncio.get_running_loop().create_future()
+        self.update()
+
     async def clear(self, owner: object, deadline: float) -> bool:
         """Keep everybody from sending until `reopen`, and wait until nothing is on its way.
 
@@ -88,14 +93,12 @@ class Places:
         """
         if self._is_closed:
             return False
-        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._leaving[owner] = waiter
-        self.update()
+        self.shut(owner)
         async with asyncio.timeout_at(deadline):
-            return await waiter
+            return await self._leaving[owner]
 
     def reopen(self, owner: object) -> None:
-        """Take back a `clear`."""
+        """Take back a `shut` or a `clear`."""
         self._leaving.pop(owner, None)
         self.update()
 

@@ -10,7 +10,7 @@ from windsprite.address import Credentials, Password
 from windsprite.bootstrap import Location
 from windsprite.connection import Broken, Connection
 from windsprite.environment import Environment
-from windsprite.errors import InvalidRequest, ProtocolViolation
+from windsprite.errors import AuthenticationError, InvalidRequest, ProtocolViolation
 from windsprite_protocol.errors import DecodeError, EncodeError, ErrorCode
 from windsprite_protocol.generation import Command, Plane
 from windsprite_protocol.model.messages import Buffer
@@ -75,10 +75,16 @@ class Session:
 
         Raises:
             InvalidRequest: The protocol cannot carry it; nothing was sent.
+            AuthenticationError: Only who is logged in can ask for that; nothing was sent. Not
+                every server would say so.
         """
         number = 0 if isinstance(request, Login | LoginWithToken) else self._next_number
         try:
             command = command_of(request)
+            takes_number = number > 0 and command.plane is not Plane.READ
+            if takes_number and self.logged_in is None:
+                code = ErrorCode.UNAUTHENTICATED
+                raise AuthenticationError(code.sentence, code=code)
             parts = encode_request(
                 command,
                 request,
@@ -89,7 +95,7 @@ class Session:
             )
         except EncodeError as error:
             raise InvalidRequest(str(error), code=error.code) from error
-        if number and command.plane is not Plane.READ:
+        if takes_number:
             self._next_number += 1
         return Prepared(command, number, parts)
 

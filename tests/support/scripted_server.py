@@ -332,6 +332,16 @@ class ScriptedConnection(asyncio.Protocol):
         assert self._transport is not None
         self._transport.write(b"".join(parts))
 
+    def stop_reading(self) -> None:
+        """Leave what comes in where it is."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+
+    def go_on_reading(self) -> None:
+        """Take back `stop_reading`."""
+        assert self._transport is not None
+        self._transport.resume_reading()
+
     def _served(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.node.cluster.errors.append(error)

@@ -1,0 +1,289 @@
+"""How sessions of the client begin, move and end, in ways that nobody planned.
+
+Servers are scripted, on real sockets. Time is virtual: every wait happens, at its time and in its
+order, but nobody sits through it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import windsprite
+from support.environment import SeededEnvironment
+from support.scripted_server import Cut, Delay, ScriptedCluster, ScriptedNode, Silence
+from support.virtual_time import in_virtual_time
+from windsprite.address import Address
+from windsprite.client import Client
+from windsprite_protocol.errors import ErrorCode
+from windsprite_protocol.model.cluster import GetClusterMetadata
+from windsprite_protocol.model.groups import JoinConsumerGroup
+from windsprite_protocol.model.messages import SendMessages
+from windsprite_protocol.model.outcomes import NotNow, Success
+from windsprite_protocol.model.sessions import EvictionReason, LoginAttempt
+from windsprite_protocol.model.streams import CreateStream, GetStreams
+from windsprite_protocol.model.system import Ping
+
+NOT_ACCEPTED = NotNow(ErrorCode.TRANSIENT_NOT_ACCEPTED)
+
+
+def connect(url: str, **options: Any) -> windsprite.Connecting:
+    options = {"reestablish_after": 0.0, **options}
+    return windsprite.connect(url, environment=SeededEnvironment(0), **options)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def cut_all(node: ScriptedNode) -> None:
+    for connection in list(node.connections):
+        connection.end()
+
+
+# --- Logging in and out --------------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_a_login_keeps_to_its_time_while_nobody_answers() -> None:
+    client = Client(Address.parse("iggy://iggy:iggy@127.0.0.1:1"), environment=SeededEnvironment(0))
+    async with client:
+        with pytest.raises(windsprite.ConnectionFailed):
+            await client.connect(timeout=1)
+        began = now()
+        with pytest.raises(windsprite.ConnectionFailed):
+            await client.login("iggy", "iggy", timeout=2)
+        assert now() - began == pytest.approx(2)
+
+
+@in_virtual_time
+async def test_a_login_waits_for_a_server_and_then_is_somebody_else() -> None:
+    async with await ScriptedCluster().start() as cluster:
+        (node,) = cluster.nodes
+        async with connect(cluster.url()) as client:
+            await node.stop()
+            asyncio.get_running_loop().call_later(5, asyncio.ensure_future, node.start())
+            await client.login_with_token(cluster.token)
+            (last,) = [request for request in node.requests if isinstance(request, LoginAttempt)][
+                -1:
+            ]
+            assert last.token is not None
+            assert await client.get_streams() == ()
+
+
+@pytest.mark.parametrize("closed", ["before", "meanwhile"])
+@in_virtual_time
+async def test_a_login_to_a_closed_client_opens_nothing(closed: str) -> None:
+    async with await ScriptedCluster().start() as cluster:
+        (node,) = cluster.nodes
+        client = await connect(cluster.url())
+        if closed == "before":
+            await client.close()
+            login = asyncio.create_task(client.login("iggy", "iggy"))
+        else:
+            await node.stop()
+            await asyncio.sleep(0.01)
+            login = asyncio.create_task(client.login("iggy", "iggy"))
+            await asyncio.sleep(0.01)
+            await node.start()
+            await client.close()
+        with pytest.raises(windsprite.ClientClosed):
+            await login
+        connects = len(node.connects)
+        await asyncio.sleep(30)
+        assert len(node.connects) == connects
+        assert not node.connections
+
+
+@pytest.mark.parametrize("how", ["never logged in", "logged out"])
+@in_virtual_time
+async def test_who_is_not_logged_in_is_told_so_without_asking_the_server(how: str) -> None:
+    async with await ScriptedCluster().start() as cluster, contextlib.AsyncExitStack() as stack:
+        (node,) = cluster.nodes
+        if how == "logged out":
+            client = await stack.enter_async_context(connect(cluster.url()))
+            await client.logout()
+        else:
+            client = await stack.enter_async_context(connect(cluster.servers()))
+        for kind in (CreateStream, SendMessages):
+            node.always(kind, Silence())  # as official servers do
+        calls: list[Callable[[], Any]] = [
+            lambda: client.create_stream("orders"),
+            lambda: client.send("orders", "events", [b"x"]),
+            lambda: client.store_consumer_offset("orders", "events", 1),
+            lambda: client.join_consumer_group("orders", "events", "g"),
+            lambda: client.send_binary_request(202, b"\x01x"),
+            client.logout,
+            client.get_streams,
+        ]
+        began = now()
+        for call in calls:
+            with pytest.raises(windsprite.AuthenticationError) as raised:
+                await call()
+            assert raised.value.code is ErrorCode.UNAUTHENTICATED
+        await client.ping()
+        assert now() == began
+        assert len(node.connects) == 1
+        await client.login("iggy", "iggy")
+        assert await client.get_streams() == ()
+
+
+@in_virtual_time
+async def test_calls_behind_a_logout_do_not_look_for_another_session() -> None:
+    async with await ScriptedCluster().start() as cluster, connect(cluster.url()) as client:
+        (node,) = cluster.nodes
+        results = await asyncio.gather(
+            client.logout(), client.get_streams(), client.create_stream("x"), return_exceptions=True
+        )
+        assert [type(result) for result in results] == [
+            type(None),
+            windsprite.AuthenticationError,
+            windsprite.AuthenticationError,
+        ]
+        assert len(node.connects) == 1
+
+
+# --- Losing a session ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["joining", "between"])
+@in_virtual_time
+async def test_a_session_that_is_lost_as_it_begins_is_replaced_unasked(where: str) -> None:
+    events: list[windsprite.ClientEvent] = []
+    async with await ScriptedCluster().start() as cluster:
+        (node,) = cluster.nodes
+        node.always(JoinConsumerGroup, Success(None))
+        async with connect(cluster.url(), on_event=events.append) as client:
+            await client.join_consumer_group("s", "t", "g")
+            if where == "joining":
+                node.script(JoinConsumerGroup, [Cut()])
+            else:
+
+                def close_soon(_: JoinConsumerGroup) -> Success:
+                    asyncio.get_running_loop().call_soon(cut_all, node)
+                    return Success(None)
+
+                node.script(JoinConsumerGroup, [close_soon])
+            cut_all(node)
+            await asyncio.sleep(30)
+            assert isinstance(events[-1], windsprite.SignedIn)
+            assert client.server is not None
+            assert len(node.connections) == 1
+
+
+@in_virtual_time
+async def test_a_session_that_is_lost_while_a_login_is_refused_is_replaced_unasked() -> None:
+    async with await ScriptedCluster().start() as cluster, connect(cluster.url()) as client:
+        (node,) = cluster.nodes
+        (first,) = node.connections
+
+        def refuse(_: LoginAttempt) -> Any:
+            first.end()
+            return Delay(1)
+
+        node.script(LoginAttempt, [refuse])
+        with pytest.raises(windsprite.AuthenticationError):
+            await client.login("iggy", "wrong")
+        await asyncio.sleep(30)
+        assert client.server is not None
+        assert len(node.connections) == 1
+
+
+@in_virtual_time
+async def test_what_was_not_sent_when_the_session_ended_is_never_sent() -> None:
+    async with await ScriptedCluster().start() as cluster:
+        (node,) = cluster.nodes
+        async with connect(cluster.url()) as client:
+            (connection,) = node.connections
+            connection.stop_reading()
+            sending = asyncio.create_task(client.send("s", "t", [bytes(1 << 20)] * 32))
+            await asyncio.sleep(0.1)
+            node.evict(EvictionReason.STALE_CLIENT)
+            with pytest.raises(windsprite.OutcomeUnknown):
+                await sending
+            await client.ping()
+            await asyncio.sleep(5)
+        connection.go_on_reading()
+        await asyncio.sleep(1)
+        assert not node.connections
+        assert not node.count(SendMessages)
+
+
+# --- Moving --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gives_up", ["time is over", "cancelled"])
+@in_virtual_time
+async def test_a_move_cuts_nothing_off_though_its_caller_gives_up(gives_up: str) -> None:
+    async with await ScriptedCluster().start(2) as cluster, connect(cluster.url(0)) as client:
+        old, new = cluster.nodes
+        old.always(CreateStream, NOT_ACCEPTED)
+        old.script(GetStreams, [Delay(1)])
+        old.script(GetClusterMetadata, [Delay(10)])
+        moving = asyncio.create_task(client.send("s", "t", [b"first"], partition=1, timeout=5))
+        old.always(SendMessages, NOT_ACCEPTED)
+        await asyncio.sleep(1.9)
+        cluster.elect(1)
+        # Both wait for the slow one, the send for a place behind who wants to leave.
+        reading = asyncio.create_task(client.get_streams())
+        await asyncio.sleep(0.6)
+        sending = asyncio.create_task(client.send("s", "t", [b"second"], partition=2))
+        await asyncio.sleep(2)
+        if gives_up == "cancelled":
+            moving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await moving
+        else:
+            with pytest.raises(windsprite.Unavailable):
+                await moving
+        before = old.count(SendMessages)
+        await sending
+        await reading
+        assert old.count(SendMessages) == before
+        assert new.count(SendMessages) == 1
+        assert cluster.payloads == [b"second"]
+
+
+@pytest.mark.parametrize("interregnum", [0, 3])
+@in_virtual_time
+async def test_a_new_leader_is_told_whether_or_not_there_was_one_all_the_time(
+    interregnum: float,
+) -> None:
+    events: list[windsprite.ClientEvent] = []
+    async with (
+        await ScriptedCluster().start(3) as cluster,
+        connect(cluster.url(), on_event=events.append) as client,
+    ):
+        cluster.elect(None if interregnum else 1)
+        await cluster.nodes[0].stop()
+        asyncio.get_running_loop().call_later(interregnum, setattr, cluster, "leader", 1)
+        await client.ping()
+        await client.create_stream("orders")
+        leader = f"127.0.0.1:{cluster.nodes[1].port}"
+        assert client.server == leader
+    told = [event for event in events if isinstance(event, windsprite.LeaderChanged)]
+    assert told == [windsprite.LeaderChanged(leader)]
+
+
+# --- The heartbeat -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("used_at", [1, 19, 20, 39])
+@in_virtual_time
+async def test_a_connection_is_pinged_as_soon_as_it_was_idle_for_the_interval(used_at: int) -> None:
+    async with (
+        await ScriptedCluster().start() as cluster,
+        connect(cluster.url(), heartbeat_interval=20) as client,
+    ):
+        (node,) = cluster.nodes
+        began = now()
+        pings: list[float] = []
+        node.always(Ping, lambda _: pings.append(now() - began))
+        await asyncio.sleep(used_at)
+        await client.get_streams()
+        await asyncio.sleep(70)
+        assert [at for at in pings if at > used_at] == pytest.approx(
+            [used_at + 20 * beat for beat in (1, 2, 3)], abs=0.1
+        )
