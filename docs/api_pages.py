@@ -34,6 +34,9 @@ PAGES: Final = {
 FIRST: Final = ("connect", "Client", "WindspriteError", "Producer", "TopicConsumer", "Message")
 """Come first on their pages; the others by the alphabet."""
 
+FOR_DEVELOPERS: Final = re.compile(r"\s+\(spec\s[^)]*\)")
+"""What docstrings say to those who work on the client only."""
+
 NOTE: Final = "*Made from the docstrings by `make docs-api`. All names are those of `windsprite`.*"
 
 ENUMERATIONS: Final = {"Enum", "IntEnum", "IntFlag", "StrEnum"}
@@ -246,7 +249,8 @@ def render() -> dict[Path, str]:
             NOTE,
             *(part for name in first + rest for part in write_name(name, here[name])),
         ]
-        written[FOLDER / f"{page}.md"] = "\n\n".join(part for part in parts if part) + "\n"
+        text = "\n\n".join(part for part in parts if part) + "\n"
+        written[FOLDER / f"{page}.md"] = FOR_DEVELOPERS.sub("", text)
     return written
 
 

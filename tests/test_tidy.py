@@ -103,6 +103,15 @@ def markdown() -> list[Path]:
     return [path for path in texts() if path.suffix == ".md"]
 
 
+def test_pages_refer_to_nothing_that_their_readers_do_not_have() -> None:
+    found = [
+        f"{name(page)}: {reference}"
+        for page in markdown()
+        for reference in re.findall(r"\bspec\s+\d+", page.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [
         f"{name(page)}: {link}"
