@@ -1,6 +1,7 @@
 """A journal replayed is the state that was, byte for byte, from any snapshot and its tail."""
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from support.metadata import acting_users, any_command, image, picture, populated, replayed
@@ -9,7 +10,7 @@ from windsprite_server.metadata import snapshot
 from windsprite_server.metadata.apply import apply
 from windsprite_server.metadata.commands import Command
 from windsprite_server.metadata.effects import Context
-from windsprite_server.metadata.encoding import EncodingError, decode, encode
+from windsprite_server.metadata.encoding import COMMAND_TAGS, EncodingError, decode, encode
 
 Steps = list[tuple[Command, int | None]]
 
@@ -41,6 +42,11 @@ def test_rejected_commands_may_as_well_not_have_been(steps: Steps) -> None:
         if not isinstance(machine.try_(command, user), Rejected):
             accepted.append(machine.history[-1])
     assert picture(replayed(accepted)) == picture(machine.state)
+
+
+@pytest.mark.parametrize("command_type", COMMAND_TAGS.values())
+def test_random_commands_are_of_every_type(command_type: type[Command]) -> None:
+    assert find(any_command(), lambda command: type(command) is command_type)
 
 
 @given(any_command())

@@ -234,12 +234,31 @@ _options = st.lists(
     unique_by=lambda entry: entry.key,
 ).map(tuple)
 
+
+@st.composite
+def _new_topics(draw: st.DrawFn) -> c.CreateTopic:
+    """Each option is chosen, or filled in by the server, or is not there."""
+    options = draw(_options)
+    chosen = {entry.key for entry in options}
+    derived = tuple(entry for entry in draw(_options) if entry.key not in chosen)
+    return c.CreateTopic(
+        draw(_ids),
+        draw(_names),
+        draw(st.integers(0, 4)),
+        draw(st.sampled_from([1, FOREVER])),
+        draw(st.sampled_from(Compression)),
+        draw(st.sampled_from([1, FOREVER])),
+        options,
+        derived,
+    )
+
+
 _COMMANDS = (
     st.builds(c.CreateStream, _names),
     st.builds(c.UpdateStream, _ids, _names),
     st.builds(c.DeleteStream, _ids),
     st.builds(c.PurgeStream, _ids),
-    st.builds(topic_of, _ids, _names, st.integers(0, 4), options=_options),
+    _new_topics(),
     st.builds(
         c.UpdateTopic,
         _ids,

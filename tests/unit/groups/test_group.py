@@ -230,6 +230,15 @@ def test_a_poll_back_of_what_is_committed_is_not_in_flight() -> None:
     assert example.join("B").lists == [[0], [1]]
 
 
+def test_a_poll_back_does_not_take_back_what_was_delivered_before() -> None:
+    example = Example(2).join("A").poll("A", 0, 1)
+    for number in (0, 1):
+        example.group.delivered(b"A", number, 5, None)
+    example.commit("A", 0, 1, offset=5).join("B")
+    assert example.lists == [[0, 1], []]
+    assert example.commit("A", 1).lists == [[0], [1]]
+
+
 def test_an_offset_stored_backwards_is_in_flight_again() -> None:
     example = Example(2).join("A").poll("A", 0, 1).commit("A", 0, 1).commit("A", 1, offset=3)
     assert example.join("B").lists == [[0, 1], []]
