@@ -102,6 +102,11 @@ class Group:
         return tuple(GroupMember(member.slot, tuple(member.owned)) for member in self._members)
 
     @property
+    def is_handing_over(self) -> bool:
+        """Whether any partition is to go from one member to another."""
+        return bool(self._handoffs)
+
+    @property
     def deadline(self) -> float | None:
         """When the next hand-off ends, whatever its source does; `None`: there is none."""
         return min((handoff.deadline for handoff in self._handoffs.values()), default=None)

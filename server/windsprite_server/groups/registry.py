@@ -204,7 +204,7 @@ class Groups:
 
     def _note_handoffs(self, key: GroupKey, group: Group) -> None:
         """Keep track of which groups are handing something over."""
-        if group.deadline is None:
+        if not group.is_handing_over:
             self._waiting.pop(key, None)
             return
         was_quiet = not self._waiting
