@@ -41,7 +41,7 @@ class Committer:
             WindspriteError: Some of it was not stored; it is not forgotten.
         """
         failure: WindspriteError | None = None
-        for progress in partitions:
+        for progress in tuple(partitions):  # there may be more of them by the end
             try:
                 await self.store_handled(progress)
             except WindspriteError as error:
@@ -57,26 +57,42 @@ class Committer:
         """
         async with self.lock:
             offset = progress.to_store()
-            if offset is None or self._assigning.is_stale:
-                return
-            if progress.hold not in {Hold.FULL, Hold.LAST_WORK}:
+            if offset is None:
                 return
             try:
-                await self._store(progress, offset)
-            except PartitionNotOwned:
-                self._lost(progress, offset)
+                await self._store_if_ours(progress, offset)
             except NotFound as error:
                 # Whoever looks for the partitions next will see what is missing.
                 logger.warning("%s: offset %d was not stored: %s", self._source, offset, error)
                 self._assigning.due_at = 0.0
-            except InvalidRequest as error:
-                if error.code is not ErrorCode.INVALID_OFFSET:
-                    raise
-                logger.warning(
-                    "%s: partition %d has no offset %d any more; it was emptied",
-                    *(self._source, progress.partition, offset),
-                )
-                self._ledger.reset(progress)
+
+    async def store_next(self, progress: Progress) -> None:
+        """Store the offset of the next message of a partition, which was not handed out yet.
+
+        Afterwards either it is stored, or the message is another one, or the partition is not ours.
+
+        Raises:
+            WindspriteError: It was not stored, or nobody knows.
+        """
+        async with self.lock:
+            if self._ledger.has_to_store(progress):
+                await self._store_if_ours(progress, progress.buffer[0].offset)
+
+    async def _store_if_ours(self, progress: Progress, offset: int) -> None:
+        if self._assigning.is_stale or progress.hold not in {Hold.FULL, Hold.LAST_WORK}:
+            return
+        try:
+            await self._store(progress, offset)
+        except PartitionNotOwned:
+            self._lost(progress, offset)
+        except InvalidRequest as error:
+            if error.code is not ErrorCode.INVALID_OFFSET:
+                raise
+            logger.warning(
+                "%s: partition %d has no offset %d any more; it was emptied",
+                *(self._source, progress.partition, offset),
+            )
+            self._ledger.reset(progress)
 
     async def store(self, progress: Progress, offset: int) -> None:
         """Store an offset that the program asks for.

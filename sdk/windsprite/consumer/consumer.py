@@ -401,9 +401,9 @@ class TopicConsumer(Standing):
         """The next message, if it can be had without waiting for anything."""
         if self._work is None or self._is_over:
             return None
-        if self._yields or self._ledger.has_due or self._assigning.is_stale:
+        if self._stores_first or self._yields or self._ledger.due or self._assigning.is_stale:
             return None
-        return None if self._stores_first else self._ledger.take()
+        return self._ledger.take()
 
     async def _next(self) -> ReceivedMessage | None:
         """The next message, whatever has to be waited for; None: there are to be no more."""
@@ -414,14 +414,12 @@ class TopicConsumer(Standing):
                 # Whoever fetches more gets a turn even if messages are handled without waiting.
                 self._yields = False
                 await self._environment.sleep(0)
-            if self._ledger.has_due:
-                await self._store_due()
+            await self._store_due()
+            message = await self._take_storing()
+            if message is not None:
+                return message
             if self._assigning.is_stale:
                 self._fetcher.wake()
-            else:
-                message = await self._take_storing()
-                if message is not None:
-                    return message
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure
@@ -438,14 +436,23 @@ class TopicConsumer(Standing):
         return self._closing is not None or self._is_stopping
 
     async def _take_storing(self) -> ReceivedMessage | None:
-        message = self._ledger.take()
-        if message is not None and self._stores_first and self._ledger.has_due:
+        """The next message, after its offset is stored if that has to be."""
+        patience = self._patience()
+        was_missing = False
+        while not self._is_over and not self._assigning.is_stale:
+            progress = self._ledger.next_to_give()
+            if progress is None or not self._ledger.has_to_store(progress):
+                return self._ledger.take()
             try:
-                await self._store_due()
-            except BaseException:
-                self._ledger.take_back(message)
-                raise
-        return message
+                await self._committer.store_next(progress)
+            except TEMPORARY as error:
+                await patience.after(error)
+            except NotFound:
+                if was_missing:
+                    raise
+                was_missing = True
+                await self._fetcher.settle(renew=True)
+        return None
 
     def _note_blocked(self) -> None:
         """Whoever waits although there are messages has to be told when one is handled."""
@@ -476,7 +483,7 @@ class TopicConsumer(Standing):
         """
         progress = self._progress(message.partition_id)
         self._ledger.finish_up_to(progress, message.offset)
-        if self._commit.moment is not Moment.HANDLED:
+        if self._commit.moment is Moment.NEVER:
             await self.store_offset(message.offset, partition=message.partition_id)
             return
         await self._settle(progress)
@@ -558,9 +565,15 @@ class TopicConsumer(Standing):
         return [p for p in self._ledger if self._ledger.to_store(p) is not None]
 
     async def _store_due(self) -> None:
+        """Store what has to be stored before anything more is handed out."""
         patience = self._patience()
-        while True:
+        while (due := self._ledger.due) and not self._is_over:
             try:
-                return await self._committer.flush(self._ledger.take_due())
+                if self._assigning.is_stale:
+                    await self._fetcher.settle()
+                await self._committer.flush(due)
             except TEMPORARY as error:
                 await patience.after(error)
+            else:
+                if not self._assigning.is_stale:
+                    self._ledger.was_due(due)

@@ -80,8 +80,9 @@ class Ledger:
         self._take_turns: list[Progress] = []
         self._taking: Progress | None = None
         self._turn_left = 0
-        self._due: set[int] = set()
+        self._due: dict[int, Progress] = {}
         self._finishes_at_once = commit.moment is not Moment.HANDLED
+        self._stores_first = commit.moment is Moment.HANDED_OUT
         # So that the next batch is under way while the second half of this one is handled. What
         # the server has stored already is not polled before it is needed.
         self._low = 0 if self._keeps_polled else limits.batch_messages // 2
@@ -155,7 +156,7 @@ class Ledger:
     def lose(self, progress: Progress) -> None:
         """A partition is gone."""
         self._account(progress, progress.lose)
-        self._due.discard(progress.partition)
+        self._due.pop(progress.partition, None)
 
     def open(self, progress: Progress, stored: int | None) -> None:
         """Begin to read a partition, or go on; the offset is the one that is stored now."""
@@ -239,13 +240,25 @@ class Ledger:
 
     # --- Handing out -------------------------------------------------------------------------
 
-    def take(self) -> ReceivedMessage | None:
-        """The next message, if there is one; partitions take turns of about one batch."""
+    def next_to_give(self) -> Progress | None:
+        """The partition of the next message, if there is one; they take turns of about a batch."""
         progress = self._taking
         if progress is None or not self._turn_left or not self._can_give(progress):
             progress = self._next_turn()
-            if progress is None:
-                return None
+        return progress
+
+    def has_to_store(self, progress: Progress) -> bool:
+        """Whether the offset of its next message has to be stored before that is handed out."""
+        every = self._commit.every
+        if not self._stores_first or every is None or not progress.buffer:
+            return False
+        return progress.fresh + 1 >= every and progress.stored != progress.buffer[0].offset
+
+    def take(self) -> ReceivedMessage | None:
+        """The next message, if there is one."""
+        progress = self.next_to_give()
+        if progress is None:
+            return None
         self._turn_left -= 1
         message = progress.take()
         before = self.buffered_bytes
@@ -255,6 +268,8 @@ class Ledger:
             self._has_room()
         if self._finishes_at_once:
             self.finish(message)
+            if progress.stored == message.offset:
+                progress.fresh = 0
         return message
 
     def _can_give(self, progress: Progress) -> bool:
@@ -290,19 +305,14 @@ class Ledger:
         if len(progress.buffer) < waiting:
             self.buffered_bytes -= size_of(message)
         every = self._commit.every
-        if every is not None and progress.fresh >= every:
-            self._due.add(progress.partition)
+        if every is not None and progress.fresh >= every and not self._stores_first:
+            self._due[progress.partition] = progress
         if progress.hold is Hold.LAST_WORK and progress.is_idle:
             self._has_room()
 
     def finish_up_to(self, progress: Progress, offset: int) -> None:
         """All messages of a partition that were handed out, up to this offset, were handled."""
         self._account(progress, lambda: progress.finish_up_to(offset))
-
-    def take_back(self, message: ReceivedMessage) -> None:
-        """The message that was taken last could not be handed out."""
-        self._progress[message.partition_id].take_back(message)
-        self.buffered_bytes += size_of(message)
 
     def put_back(self, message: ReceivedMessage) -> None:
         """A message that was handed out was not handled, and is to be handed out again."""
@@ -317,15 +327,14 @@ class Ledger:
         return progress.to_store() if self._commit.stores_handled else None
 
     @property
-    def has_due(self) -> bool:
-        """Whether something has to be stored before anything more is handed out."""
-        return bool(self._due)
+    def due(self) -> Sequence[Progress]:
+        """The partitions with something that has to be stored before anything is handed out."""
+        return tuple(self._due.values())
 
-    def take_due(self) -> list[Progress]:
-        """The partitions with something that has to be stored now."""
-        due = [self._progress[partition] for partition in sorted(self._due)]
-        self._due.clear()
-        return due
+    def was_due(self, partitions: Iterable[Progress]) -> None:
+        """What was due in these partitions is stored, or cannot be."""
+        for progress in partitions:
+            self._due.pop(progress.partition, None)
 
 
 def size_of(message: ReceivedMessage) -> int:

@@ -276,12 +276,6 @@ class Progress:
             self.buffer.popleft()  # it had been put back
             self.fresh += 1
 
-    def take_back(self, message: ReceivedMessage) -> None:
-        """The message that was handed out last was not, although it counts as handled already."""
-        self.unhandled[message.offset] = message
-        self.fresh -= 1
-        self.put_back(message)
-
     def put_back(self, message: ReceivedMessage) -> bool:
         """A message was not handled and is to be handed out again; returns whether it will be."""
         if self.unhandled.get(message.offset) is not message:

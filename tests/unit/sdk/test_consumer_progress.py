@@ -1,10 +1,14 @@
 """How far a consumer is with its partitions, and what it polls next."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 import windsprite
 from windsprite import Commit, From
 from windsprite.consumer.commits import Moment
+from windsprite.consumer.committing import Committer
 from windsprite.consumer.ledger import Ledger, Limits
 from windsprite.consumer.pace import SHORTEST, Pace, longest_pause
 from windsprite.consumer.progress import Hold, Progress
@@ -323,11 +327,30 @@ def test_a_number_of_messages_makes_a_store_due() -> None:
     assert first is not None
     assert second is not None
     made.finish(first)
-    assert not made.has_due
+    assert made.due == ()
     made.finish(second)
-    assert made.has_due
-    assert made.take_due() == [made[0]]
-    assert not made.has_due
+    assert made.due == (made[0],)
+    made.was_due(made.due)
+    assert made.due == ()
+
+
+def test_a_number_of_messages_is_stored_before_the_last_of_them_is_handed_out() -> None:
+    made = ledger(Commit.before_handling(every=3))
+    polled(made, 0, *range(7))
+    stored = []
+    for offset in range(7):
+        assert made.next_to_give() is made[0]
+        if made.has_to_store(made[0]):
+            stored.append(offset)
+            made[0].was_stored(offset, made[0].fresh)
+            assert not made.has_to_store(made[0])
+        message = made.take()
+        assert message is not None
+        assert message.offset == offset
+        assert made.due == ()
+    assert stored == [2, 5]
+    assert made.to_store(made[0]) == 6
+    assert not made.has_to_store(made[0])
 
 
 @pytest.mark.parametrize("wrong", [{"every": 0}, {"interval": 0.0}, {"interval": -1.0}])
@@ -342,3 +365,29 @@ def test_who_stores() -> None:
     assert Commit.before_handling().stores_handled
     assert not Commit.on_poll().stores_handled
     assert not Commit.manual().stores_handled
+
+
+async def test_partitions_may_be_added_while_offsets_are_stored() -> None:
+    made = ledger()
+    for partition in (0, 1):
+        polled(made, partition, 0)
+        message = made.take()
+        assert message is not None
+        made.finish(message)
+
+    class Slow:
+        """A place for offsets that takes its time."""
+
+        def __init__(self) -> None:
+            self.stored: list[int] = []
+
+        async def store(self, partition: int, offset: int) -> None:
+            made.assign([0, 1, 2 + offset + len(self.stored)])
+            for progress in made.with_hold(Hold.UNSURE):
+                made.open(progress, None)
+            self.stored.append(partition)
+
+    source: Any = Slow()
+    assigning: Any = SimpleNamespace(is_stale=False, due_at=0.0)
+    await Committer(source, made, assigning).flush(made)
+    assert source.stored == [0, 1]
