@@ -104,12 +104,11 @@ def markdown_page() -> str:
     for table, members in groupby(described(), key=lambda key: key.table):
         if table:
             lines += [f"## {table}", "", titles[table], ""]
-        lines += ["| key | default | environment | for |", "|---|---|---|---|"]
+        lines += ["| key, environment variable | default | for |", "|---|---|---|"]
         for key in members:
+            names = f"`{key.name}`<br>`{variable_name(key.name)}`"
             default = "" if key.default is None else f"`{toml_value(key.default)}`"
-            lines.append(
-                f"| `{key.name}` | {default} | `{variable_name(key.name)}` | {key.description} |"
-            )
+            lines.append(f"| {names} | {default} | {key.description} |")
         lines.append("")
     return "\n".join(lines)
 
