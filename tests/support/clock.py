@@ -45,6 +45,10 @@ class ManualClock:
             await self._settle()
         self._move_to(end)
 
+    def tick(self, seconds: float) -> None:
+        """Let `seconds` pass in the middle of something; sleepers wake at the next `advance`."""
+        self._move_to(self._elapsed_us + round(seconds * 1_000_000))
+
     def _move_to(self, elapsed_us: int) -> None:
         self._now_us += elapsed_us - self._elapsed_us
         self._elapsed_us = elapsed_us

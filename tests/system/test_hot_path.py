@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from support.clock import ManualClock
 from support.frames import LOGIN, request
 from support.real_server import real_server
 from windsprite_protocol.batches import NewMessage, build_batch
@@ -124,7 +125,7 @@ async def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setattr(Files, "write", write)
     settings = {"storage": {"index_interval": 16 * MIB}}
     async with (
-        real_server(tmp_path, settings=settings) as server,
+        real_server(tmp_path, clock=ManualClock(), settings=settings) as server,
         server.client("iggy", "iggy") as root,
     ):
         await root.call(CreateStream("s"))

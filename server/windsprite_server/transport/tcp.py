@@ -6,6 +6,9 @@ bytes: beyond the bounds the connection is not read, so that the client's own TC
 wait. The same happens while the client does not read its replies; one that reads nothing for too
 long is dropped.
 
+Who sends request after request without waiting for replies is served for a moment at a time, and
+not read in between: others have their turn.
+
 A connection ends in one of these ways:
 - The client ends its side: it gets the answers to all complete frames, then the connection is
   closed.
@@ -44,6 +47,9 @@ from windsprite_server.transport.wire import Answer, Wire
 
 _BUFFER_BEFORE_LOGIN: Final = 4 * 1024
 """Bytes that a connection of somebody unknown is given to send into."""
+
+_TURN_SECONDS: Final = 0.002
+"""How long requests of one connection are served before others get their turn."""
 
 _LINGER_SECONDS: Final = 2.0
 """How long bytes that nobody wants are received, so that the replies before them arrive."""
@@ -256,6 +262,8 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._waiting: deque[Frame] = deque()
         self._serving = 0  # bytes of the frame that a task is serving
         self._unanswered = 0  # bytes of that one and of those waiting
+        self._turn_left = _TURN_SECONDS
+        self._awaits_turn = False  # others have theirs, then this one goes on
         self._is_holding = False  # something is accounted for in the receive memory
         self._is_granted = True  # memory for what comes next
         self._has_received = False
@@ -414,10 +422,11 @@ class _TcpConnection(asyncio.BufferedProtocol):
         if is_narrow is not self._is_narrow:
             self._is_narrow = is_narrow
             self._limit_unsent(transport)
-        waiting, serve = self._waiting, self._wire.serve
+        waiting, serve, now = self._waiting, self._wire.serve, self._clock.monotonic
         out: list[Buffer] = []
         unsent = transport.get_write_buffer_size()
-        while waiting and self._is_writable and not self._serving:
+        began = now()
+        while waiting and self._is_writable and not (self._serving or self._awaits_turn):
             frame = waiting.popleft()
             answer = serve(connection, frame)
             size = HEADER_SIZE + len(frame.body)
@@ -437,12 +446,22 @@ class _TcpConnection(asyncio.BufferedProtocol):
                 transport.writelines(out)
                 out = []
                 unsent = transport.get_write_buffer_size()
+            if now() - began >= self._turn_left:
+                self._awaits_turn = True
+                asyncio.get_running_loop().call_soon(self._next_turn)
+        self._turn_left -= now() - began
         if out:
             transport.writelines(out)
             unsent = transport.get_write_buffer_size()
         if unsent != self._untaken:
             self._note_untaken(unsent)
         self._update()
+
+    def _next_turn(self) -> None:
+        """Go on with what waits, or comes in."""
+        self._turn_left = _TURN_SECONDS
+        self._awaits_turn = False
+        self._serve()
 
     def _limit_unsent(self, transport: asyncio.Transport) -> None:
         """Set at how many unsent bytes serving pauses: few while clients leave too much untaken."""
@@ -503,7 +522,9 @@ class _TcpConnection(asyncio.BufferedProtocol):
             self._end(transport)
 
     def _has_room(self) -> bool:
-        """Whether more frames may wait."""
+        """Whether more frames may come."""
+        if self._awaits_turn:
+            return False
         if not self._unanswered:
             return True
         return (

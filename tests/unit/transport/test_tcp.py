@@ -88,6 +88,64 @@ async def test_waiting_requests_of_one_connection_are_served_one_after_the_other
         assert [reply.number for reply in await client.receive_many(5)] == [1, 2, 3, 4, 5]
 
 
+async def test_others_get_their_turn_while_many_requests_of_one_connection_wait() -> None:
+    served: list[str] = []
+    others: list[WireClient] = []
+    sending: list[asyncio.Task[None]] = []
+
+    def handler(services: Any, connection: Any, request: Any) -> None:
+        ping(services, connection, request)
+        if connection.number > 1:
+            served.append("other")
+            return
+        if not served:
+            sending.extend(asyncio.create_task(other.send(frame())) for other in others)
+        served.append("one")
+        node.clock.tick(0.001)
+
+    async with tcp_node({Ping: handler}) as node:
+        async with node.client() as client, node.client() as second, node.client() as third:
+            await node.until(lambda: node.open_connections == 3)
+            others += [second, third]
+            await client.send(pings(1, 3000))
+            assert [reply.number for reply in await client.receive_many(3000)] == [*range(1, 3001)]
+            for other in others:
+                assert (await other.receive()).number == 1
+            assert max(number for number, who in enumerate(served) if who == "other") < 20
+            assert node.listener.memory.used == 0
+
+
+async def test_a_client_that_leaves_while_its_requests_await_their_turn() -> None:
+    def handler(services: Any, connection: Any, request: Any) -> None:
+        node.clock.tick(1)
+        if len(node.served) == 2:
+            asyncio.get_running_loop().call_soon(client.reset)
+
+    async with tcp_node({Ping: handler}) as node, node.client() as client:
+        await client.send(pings(1, 15))
+        await node.until(lambda: len(node.served) >= 2 and node.open_connections == 0)
+        assert len(node.served) < 15
+        assert node.listener.memory.used == 0
+
+
+async def test_a_server_that_stops_while_requests_await_their_turn_answers_them() -> None:
+    stopping: list[asyncio.Task[None]] = []
+
+    def stop() -> None:
+        stopping.append(asyncio.create_task(node.listener.stop(10)))
+
+    def handler(services: Any, connection: Any, request: Any) -> None:
+        node.clock.tick(1)
+        if len(node.served) == 2:
+            asyncio.get_running_loop().call_soon(stop)
+
+    async with tcp_node({Ping: handler}) as node, node.client() as client:
+        await client.send(pings(1, 15))
+        assert [reply.number for reply in await client.receive_many(16)] == [*range(1, 16)]
+        client.sock.close()
+        await stopping[0]
+
+
 async def test_many_requests_in_one_write() -> None:
     async with tcp_node() as node, node.client() as client:
         await client.send(pings(1, 3000))
