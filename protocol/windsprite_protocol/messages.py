@@ -76,25 +76,14 @@ class Message:
         return user_headers.to_python(self.user_headers)
 
 
-def read_messages(records: Sequence[Buffer]) -> list[Message]:
-    """The messages of the records of a poll, in their order; checksums are not checked.
-
-    Args:
-        records: As in `PolledMessages.records`. The messages keep copies, not these buffers.
-
-    Raises:
-        DecodeError: A record is malformed (4025); then nothing of the poll can be trusted.
-    """
-    return list(Messages(records))
-
-
 class Messages(Sequence[Message]):
     """The messages of the records of a poll, each of them made when it is asked for.
 
     That the records are whole is checked at once; checksums are not.
 
     Args:
-        records: As in `PolledMessages.records`. They are kept, and must not change.
+        records: As in `PolledMessages.records`. They are kept, and must not change; a message that
+            was made keeps a copy of what is in it.
 
     Raises:
         DecodeError: A record is malformed (4025); then nothing of the poll can be trusted.

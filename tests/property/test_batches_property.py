@@ -28,7 +28,7 @@ from windsprite_protocol.batches import (
 )
 from windsprite_protocol.errors import DecodeError, ErrorCode
 from windsprite_protocol.message_frames import FRAME_HEADER, FRAME_HEADER_LAYOUT
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
@@ -119,7 +119,7 @@ def test_from_producer_to_reader(sent, partition_id, base_offset, base_timestamp
     stamp_batch(by_walk, **place)
     assert batch == by_walk
     assert check_stored(batch).checksums == info.checksums
-    read = read_messages((batch,))
+    read = list(Messages((batch,)))
     assert [(m.payload, m.raw_id, m.origin_timestamp, m.raw_user_headers) for m in read] == sent
     assert [m.offset for m in read] == list(range(base_offset, base_offset + len(sent)))
     assert {(m.partition_id, m.timestamp) for m in read} == {(partition_id, base_timestamp)}
@@ -247,8 +247,8 @@ def test_a_slice_holds_just_its_messages_and_can_be_sliced_again(sent, data):
     count = data.draw(st.integers(1, len(sent) - first))
     header, frames = slice_batch(batch, first, count)
     assert check_stored(header + bytes(frames)).header.message_count == count
-    expected = read_messages((batch,))[first : first + count]
-    read = read_messages((header, frames))
+    expected = list(Messages((batch,)))[first : first + count]
+    read = list(Messages((header, frames)))
     assert [(m.offset, m.payload, m.timestamp) for m in read] == [
         (m.offset, m.payload, m.timestamp) for m in expected
     ]
@@ -360,7 +360,7 @@ def test_strange_bytes_end_in_a_value_or_the_error_of_the_protocol(header, data,
         partial(verify_batch, expected_count=count),
         partial(stamp_batch, partition_id=0, base_offset=0, base_timestamp=0),
         lambda data: list(iter_batches(data)),
-        lambda data: read_messages((data,)),
+        lambda data: list(Messages((data,))),
     ):
         with suppress(DecodeError):
             function(buffer)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from support.log import batch_of
 from support.real_server import RealServer
 from support.wire_client import VERSION, Told, WireClient
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.groups import (
     ConsumerGroupDetails,
     GetConsumerGroup,
@@ -94,7 +94,7 @@ class Member:
             assert polled == FENCED
             return None
         assert polled.partition_id == partition
-        found = [message.offset for message in read_messages(polled.records)]
+        found = [message.offset for message in Messages(polled.records)]
         assert len(found) == polled.messages_count
         return found
 

@@ -10,7 +10,7 @@ import windsprite
 from support.environment import SeededEnvironment
 from support.scripted_server import Delay, ScriptedCluster, ScriptedNode
 from windsprite_protocol.errors import ErrorCode
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.messages import SendMessages
 from windsprite_protocol.model.outcomes import NotNow, Refused, Success
 from windsprite_protocol.model.topics import (
@@ -65,9 +65,7 @@ class Setting:
     def asked(self) -> list[list[bytes]]:
         """The payloads of all batches that came in, stored or not."""
         sends = [request for request in self.node.requests if isinstance(request, SendMessages)]
-        return [
-            [message.payload for message in read_messages([bytes(send.batch)])] for send in sends
-        ]
+        return [[message.payload for message in Messages([bytes(send.batch)])] for send in sends]
 
     @property
     def partitionings(self) -> list[Any]:

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from windsprite_protocol.batches import read_header
 from windsprite_protocol.errors import BadFrameError, ErrorCode
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.cluster import (
     ClusterMetadata,
     ClusterNode,
@@ -447,7 +447,7 @@ class ScriptedConnection(asyncio.Protocol):
             partition = request.partitioning.partition_id
         elif isinstance(request.partitioning, ByKey):
             partition = 1
-        messages = read_messages([bytes(request.batch)])
+        messages = Messages([bytes(request.batch)])
         assert len(messages) == header.message_count == request.messages_count
         base = sum(len(batch.payloads) for batch in cluster.stored if batch.partition == partition)
         cluster.stored.append(

@@ -36,7 +36,7 @@ from support.wire_client import evicted, result, status
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.generation import Plane
 from windsprite_protocol.hashing import partition_index
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model import groups, messages, offsets, streams, system, tokens, topics
 from windsprite_protocol.model import users as accounts
 from windsprite_protocol.model.identifiers import (
@@ -462,7 +462,7 @@ class ServerModel:
                 number = self._choose(topic, partitioning)
                 self._check(number < len(topic.partitions), ErrorCode.RESOURCE_NOT_FOUND)
                 self._may(needs.SEND_MESSAGES, stream, topic)
-                payloads = [message.payload for message in read_messages([request.batch])]
+                payloads = [message.payload for message in Messages([request.batch])]
                 base_offset = topic.partitions[number].append(payloads)
                 confirmation = messages.Confirmation(stream.id, topic.id, number, base_offset)
                 return messages.Confirmations((confirmation,))

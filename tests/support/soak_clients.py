@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from support.wire_client import VERSION, WireClient, wire_client
 from windsprite_protocol.batches import NewMessage, build_batch
 from windsprite_protocol.errors import ErrorCode
-from windsprite_protocol.messages import Message, read_messages
+from windsprite_protocol.messages import Message, Messages
 from windsprite_protocol.model.cluster import GetClusterMetadata
 from windsprite_protocol.model.groups import (
     JoinConsumerGroup,
@@ -299,7 +299,7 @@ class SoakClient:
         polled = await self._call(request)
         if polled is None or polled.partition_id == NO_PARTITION:
             return None
-        messages = read_messages(polled.records)
+        messages = list(Messages(polled.records))
         self._report.done["messages polled"] += len(messages)
         offsets = [message.offset for message in messages]
         if offsets and offsets != list(range(offsets[0], offsets[0] + len(offsets))):

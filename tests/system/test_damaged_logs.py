@@ -18,7 +18,7 @@ from support.log import batch_of
 from support.preloaded_server import PreloadedServer
 from support.topic_option_choices import option
 from support.wire_client import WireClient, status, success, wire_client
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.identifiers import (
     Consumer,
     ConsumerKind,
@@ -100,7 +100,7 @@ async def poll(
         PollMessages(READER, "s", "t", 0, strategy, 1000, commit)
     )
     assert (found.partition_id, found.current_offset) == (0, END - 1)
-    messages = read_messages(found.records)
+    messages = Messages(found.records)
     assert found.messages_count == len(messages)
     assert all(message.payload[:3] == b"%03d" % message.offset for message in messages)
     return [message.offset for message in messages]
@@ -202,7 +202,7 @@ async def test_a_time_that_leads_into_damage_is_answered_with_nothing(damaged: D
         for start in (PER_BATCH * (DAMAGED - 1), PER_BATCH * (DAMAGED + 1)):
             strategy = PollingStrategy.offset(start)
             found = await root.call(PollMessages(READER, "s", "t", 0, strategy, 1, False))
-            times.append(read_messages(found.records)[0].timestamp)
+            times.append(Messages(found.records)[0].timestamp)
         before, behind = times
         last = list(range(PER_BATCH * (DAMAGED - 1), PER_BATCH * DAMAGED))
         assert await poll(root, PollingKind.TIMESTAMP, before) == last

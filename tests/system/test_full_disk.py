@@ -24,7 +24,7 @@ from support.server_process import server_process
 from support.small_disk import MIB, SmallDisk, small_disk
 from support.topic_option_choices import option
 from support.wire_client import Told, WireClient, result, status, success, wire_client
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.groups import (
     CreateConsumerGroup,
     JoinConsumerGroup,
@@ -113,7 +113,7 @@ async def stored(root: WireClient, topic: str = "t") -> list[bytes]:
         found: PolledMessages = await root.call(
             PollMessages(READER, "s", topic, 0, PollingStrategy.offset(start), 1000, False)
         )
-        messages = read_messages(found.records)
+        messages = Messages(found.records)
         if not messages:
             return payloads
         payloads += [message.payload for message in messages]

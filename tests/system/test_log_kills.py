@@ -25,7 +25,7 @@ from support.read_back import is_unexpected, log_in, poll, stored_batches
 from support.topic_option_choices import option
 from support.wire_client import Answer, WireClient, success, wire_client
 from windsprite_protocol.batches import NewMessage, build_batch
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.groups import (
     CreateConsumerGroup,
     JoinConsumerGroup,
@@ -167,7 +167,7 @@ async def consume(
             consumer, "s", topic, partition, PollingStrategy(5), count, name == WALKER
         )
         found: PolledMessages = await client.call(request)
-        messages = read_messages(found.records)
+        messages = Messages(found.records)
         offset.is_open = False
         if not messages:
             await asyncio.sleep(0.001)

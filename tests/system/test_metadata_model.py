@@ -51,7 +51,7 @@ from support.wire_client import (
     wire_client,
 )
 from windsprite_protocol.generation import Plane
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.groups import SyncConsumerGroup
 from windsprite_protocol.model.identifiers import ConsumerKind
 from windsprite_protocol.model.messages import PolledMessages
@@ -390,7 +390,7 @@ def outcome_of(request: Any, answer: Answer) -> Any:
     value = decode_reply(answer.frame, GENERATION.of(type(request)))[1]
     match value:
         case PolledMessages(partition_id, current_offset, count, records):
-            found = [(message.offset, message.payload) for message in read_messages(records)]
+            found = [(message.offset, message.payload) for message in Messages(records)]
             assert count == len(found)
             return partition_id, current_offset, found
         case ClientDetails(info, memberships):

@@ -36,7 +36,7 @@ from support.soak_clients import (
     read_payload,
 )
 from support.wire_client import WireClient, wire_client
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.groups import CreateConsumerGroup, GetConsumerGroup
 from windsprite_protocol.model.identifiers import Consumer, ConsumerKind, PollingStrategy
 from windsprite_protocol.model.messages import PollMessages
@@ -316,7 +316,7 @@ async def read_all(root: WireClient, topic: str) -> list[list[tuple[str, int]]]:
                     auto_commit=False,
                 )
             )
-            messages = read_messages(polled.records)
+            messages = Messages(polled.records)
             assert messages
             assert [message.offset for message in messages] == list(
                 range(len(log), len(log) + len(messages))

@@ -13,7 +13,7 @@ from support.log import batch_of
 from support.preloaded_server import PreloadedServer
 from support.topic_option_choices import option
 from support.wire_client import WireClient, status, success, wire_client
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.identifiers import (
     Consumer,
     ConsumerKind,
@@ -67,7 +67,7 @@ async def send(root: WireClient, *payloads: bytes) -> None:
 
 async def poll(root: WireClient, count: int = 100, *, commit: bool = True) -> list[bytes]:
     found: PolledMessages = await root.call(PollMessages(READER, "s", "t", 0, NEXT, count, commit))
-    return [message.payload for message in read_messages(found.records)]
+    return [message.payload for message in Messages(found.records)]
 
 
 async def store(root: WireClient, offset: int) -> object:

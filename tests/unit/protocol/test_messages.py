@@ -12,7 +12,7 @@ from support.batch_examples import (
 )
 from windsprite_protocol.batches import build_batch, slice_batch, stamp_batch
 from windsprite_protocol.errors import DecodeError, ErrorCode
-from windsprite_protocol.messages import Message, read_messages
+from windsprite_protocol.messages import Message, Messages
 from windsprite_protocol.model.typed_values import TypedValue, ValueKind
 
 
@@ -21,7 +21,7 @@ def with_headers(raw):
 
 
 def test_whole_batch():
-    a, b = read_messages([STAMPED])
+    a, b = Messages([STAMPED])
     assert (a.partition_id, a.offset, a.timestamp) == (3, 10, 1_700_000_001_500_000)
     assert (b.partition_id, b.offset, b.timestamp) == (3, 11, 1_700_000_001_500_000)
     assert (a.id, a.payload, a.origin_timestamp) == (1, b"hello", MESSAGE_A.origin_timestamp)
@@ -37,30 +37,30 @@ def test_two_records_in_one_reply():
     stamp_batch(record, partition_id=3, base_offset=12, base_timestamp=1_700_000_001_501_000)
     reply = SLICED_B + bytes(record)
     assert len(reply) == 652 - 16
-    b, c = read_messages([reply])
+    b, c = Messages([reply])
     assert (b.offset, b.payload, b.origin_timestamp) == (11, b"world!", 1_700_000_000_000_250)
     assert (c.offset, c.payload, c.timestamp) == (12, b"next", 1_700_000_001_501_000)
 
 
 def test_header_and_frames_in_buffers_of_their_own():
     records = [*slice_batch(STAMPED, 0, 1), *slice_batch(STAMPED, 1, 1)]
-    assert [m.payload for m in read_messages(records)] == [b"hello", b"world!"]
+    assert [m.payload for m in Messages(records)] == [b"hello", b"world!"]
 
 
 def test_no_record():
-    assert read_messages([]) == []
-    assert read_messages([b""]) == []
+    assert list(Messages([])) == []
+    assert list(Messages([b""])) == []
 
 
 def test_messages_do_not_keep_the_buffer():
     buffer = bytearray(STAMPED)
-    messages = read_messages([memoryview(buffer)])
+    messages = list(Messages([memoryview(buffer)]))
     buffer[:] = bytes(len(buffer))
     assert [m.payload for m in messages] == [b"hello", b"world!"]
 
 
 def test_repr_does_not_show_what_is_in_it():
-    assert repr(read_messages([STAMPED])[1]) == "<Message partition=3 offset=11 payload=6 bytes>"
+    assert repr(Messages([STAMPED])[1]) == "<Message partition=3 offset=11 payload=6 bytes>"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_malformed_record(change):
     record = bytearray(STAMPED)
     change(record)
     with pytest.raises(DecodeError) as caught:
-        read_messages([record])
+        Messages([record])
     assert caught.value.code is ErrorCode.INVALID_MESSAGE_PAYLOAD_LENGTH
 
 

@@ -15,7 +15,7 @@ from windsprite.topic_options import options_for_create, options_for_update
 from windsprite_protocol.batches import stamp_batch, verify_batch
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.hashing import partition_index
-from windsprite_protocol.messages import read_messages
+from windsprite_protocol.messages import Messages
 from windsprite_protocol.model.identifiers import (
     Balanced,
     ByKey,
@@ -55,7 +55,7 @@ def test_messages_in_all_their_forms() -> None:
     )
     assert (request.stream, request.topic, request.messages_count) == ("s", 7, 4)
     verify_batch(request.batch, 4)
-    messages = read_messages([request.batch])
+    messages = Messages([request.batch])
     assert [message.payload for message in messages] == [b"bytes", "té".encode(), b"", b"m"]
     assert [message.headers for message in messages] == [{"default": True}] * 3 + [{"k": 1}]
     assert [message.origin_timestamp for message in messages] == [5_000_000] * 3 + [4_000_000]
