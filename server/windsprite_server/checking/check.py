@@ -21,7 +21,7 @@ from windsprite_server.journal import JournalError, JournalProblem
 from windsprite_server.journal.sqlite import SqliteJournal
 from windsprite_server.log.inspection import inspect, log_size, partitions_in
 from windsprite_server.log.keys import PartitionKey
-from windsprite_server.log.store import REMOVED_SUFFIX
+from windsprite_server.log.store import is_removed
 from windsprite_server.metadata.commands import PartitionPlace
 from windsprite_server.metadata.queries import live_partitions
 from windsprite_server.metadata.state import State
@@ -129,7 +129,7 @@ def _present(logs: Path) -> tuple[list[PartitionKey], list[Path]]:
     if not logs.exists():
         return [], []
     keys, others = partitions_in(logs)
-    return keys, [path for path in others if not path.name.endswith(REMOVED_SUFFIX)]
+    return keys, [path for path in others if not is_removed(path.name)]
 
 
 def _partitions(

@@ -1,7 +1,7 @@
 """Finding out what the files of a segment hold, without changing them."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from windsprite_protocol.batches import BATCH_HEADER
@@ -41,6 +41,7 @@ class Examined(NamedTuple):
         sparse_index: Its index, complete; `None`: it was not looked at.
         index_size: Bytes of the index file that are as they should be; 0: it has to be rewritten.
         is_marked: Whether the index says that the segment was synced as it is.
+        mark: What the index says was synced, as far as the segment agrees.
         has_lost_index: Whether an index that should be there was of no use.
         end: The place after the last sound batch.
         ending: What follows there.
@@ -53,6 +54,7 @@ class Examined(NamedTuple):
     sparse_index: SegmentIndex | None
     index_size: int
     is_marked: bool
+    mark: EndMark | None
     has_lost_index: bool
     end: Place
     ending: Ending
@@ -137,6 +139,7 @@ def _as_marked(index: SegmentIndex | None, index_size: int, mark: EndMark) -> Ex
         sparse_index=index,
         index_size=index_size,
         is_marked=True,
+        mark=mark,
         has_lost_index=False,
         end=Place(mark.size, mark.next_offset, mark.last_timestamp),
         ending=Ending.CLEAN,
@@ -176,22 +179,30 @@ def examine(
         def fetch(position: int, length: int) -> Buffer:
             return files.read(descriptor, length, position)
 
-        data = _read_all(files, path_stem + INDEX_SUFFIX) if trust_index else None
+        data = _read_all(files, path_stem + INDEX_SUFFIX)
         index, mark, index_size = _decode(data, expected, interval)
+        if not trust_index:
+            index, index_size = SegmentIndex(interval), 0
         entries = len(index)
         begin = _begin(Window(fetch, size, BATCH_HEADER.size), index, expected)
         # An entry that had to be dropped says that the segment is not what was synced.
         has_dropped = len(index) != entries
-        if mark is not None and not has_dropped and _agrees(mark, index, size, expected):
+        if (
+            trust_index
+            and mark is not None
+            and not has_dropped
+            and _agrees(mark, index, size, expected)
+        ):
             return _as_marked(index, index_size, mark)
         gaps: list[Gap] = []
         reached = begin.position
         ending = End(begin, Ending.CLEAN, "")
-        for item in scan(
+        for item in _walk(
             Window(fetch, size),
             begin,
             expected.partition_id,
             lambda at: files.has_data(descriptor, at),
+            mark,
         ):
             if isinstance(item, Found):
                 header = item.header
@@ -210,11 +221,13 @@ def examine(
     if mark is not None and not end.position:
         # All batches before this segment are gone, but none may be older than they were.
         end = end._replace(timestamp=max(end.timestamp, mark.last_timestamp))
-    is_changed = mark is not None or has_dropped or len(index) != entries
+    is_kept = mark is not None and mark.size <= end.position
+    is_changed = (mark is not None and not is_kept) or has_dropped or len(index) != entries
     return Examined(
         sparse_index=index,
         index_size=0 if is_changed else index_size,
         is_marked=size == 0,
+        mark=mark if is_kept else None,
         has_lost_index=trust_index and begin.position == 0 and size > interval,
         end=end,
         ending=ending.ending,
@@ -223,6 +236,26 @@ def examine(
         file_size=size,
         scanned=(end.position if ending.ending is Ending.UNUSED else size) - begin.position,
     )
+
+
+def _walk(
+    window: Window,
+    begin: Place,
+    partition_id: int,
+    has_data: Callable[[int], bool],
+    mark: EndMark | None,
+) -> Iterator[Found | Gap | End]:
+    """Scans a segment; what its end mark vouches for was synced once, so it is no torn tail."""
+    for item in scan(window, begin, partition_id, has_data):
+        if isinstance(item, End) and mark is not None:
+            position, offset, _ = item.place
+            if position < mark.size <= window.size and offset < mark.next_offset:
+                length = mark.size - position
+                yield Gap(position, length, offset, mark.next_offset, item.reason)
+                behind = Place(mark.size, mark.next_offset, mark.last_timestamp)
+                yield from scan(window, behind, partition_id, has_data)
+                return
+        yield item
 
 
 def _decode(

@@ -287,13 +287,15 @@ class PartitionLog:
             return min(max(found, self.first_offset), self.visible_end)
         if timestamp > self.last_timestamp:
             return self.visible_end
-        for segment in self._segments:
-            if segment.last_timestamp >= timestamp:
-                break
+        segments = self._segments
+        young = (at for at, one in enumerate(segments) if one.last_timestamp >= timestamp)
+        at = next(young, len(segments) - 1)
+        segment = segments[at]
         first, end = self.first_offset, self.visible_end
+        sound_end = self._sound_end_before(at)
 
         def work(source: Source, parts: Sequence[Part]) -> int:
-            found = find_time(source, parts[0], timestamp) if parts else end
+            found = find_time(source, parts[0], timestamp, sound_end) if parts else end
             return min(max(found, first), end)
 
         return self._fetcher.fetch(self._parts(segment.base_offset, segment.next_offset, 0), work)
@@ -505,6 +507,17 @@ class PartitionLog:
             self._fetcher.release(parts)
             raise self._fetcher.unreadable(error, parts) from error
         return parts
+
+    def _sound_end_before(self, at: int) -> int:
+        """Where a segment begins, or the damage that comes right before it."""
+        offset = self._segments[at].base_offset
+        for segment in reversed(self._segments[:at]):
+            # A reader in a thread may add some meanwhile.
+            gaps = list(segment.gaps.values())
+            offset = next((gap.offset for gap in gaps if gap.next_offset == offset), offset)
+            if offset > segment.base_offset:
+                break
+        return offset
 
     def _visible_size_of(self, segment: Segment) -> int:
         if segment.next_offset <= self.visible_end:

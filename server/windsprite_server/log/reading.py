@@ -124,10 +124,17 @@ def read_messages(
     return gatherer.result()
 
 
-def find_time(source: Source, part: Part, timestamp: int) -> int:
+def find_time(source: Source, part: Part, timestamp: int, sound_end: int) -> int:
     """Base offset of the first batch of a segment that was appended at `timestamp` or later.
 
     The offset after the last if there is none; the first damaged offset if damage is in the way.
+
+    Args:
+        source: How to read.
+        part: The segment; all that can be read before it is older.
+        timestamp: Microseconds since the epoch.
+        sound_end: The first offset of damage right before the segment; its base offset if there is
+            none.
 
     Raises:
         OSError: The disk failed.
@@ -141,10 +148,13 @@ def find_time(source: Source, part: Part, timestamp: int) -> int:
     with contextlib.suppress(Unsound):
         while place.position < part.size:
             header = reader.header(place)
-            if header.base_timestamp >= timestamp:
+            if header.base_timestamp == timestamp:
+                return place.offset
+            if header.base_timestamp > timestamp:
                 break
             place = after(Found(place.position, header))
-    return place.offset
+    # What was lost before the segment may be as old as that.
+    return place.offset if place.position else sound_end
 
 
 def load_index(
@@ -368,10 +378,14 @@ class _PartReader:
                     return
                 batch = self._window.view(place.position, header.batch_length)
                 info = check_batch(batch, header)
-            except Unsound as verdict:
-                gap = self._gap(place, str(verdict))
-                gatherer.damage = damage_of(self._part.segment.path, gap)
-                return
+            except Unsound:
+                # A damaged header may have promised more messages than there were.
+                found = self._seek_thoroughly(place, gatherer.next)
+                if isinstance(found, Gap):
+                    gatherer.damage = damage_of(self._part.segment.path, found)
+                    return
+                place = found
+                continue
             window = self._window
             if not gatherer.add(window.loaded, place.position - window.start, info):
                 if info.marks:  # somebody will come back for the rest

@@ -174,25 +174,24 @@ class _Recovery:
         if gap is not None:
             self._note_gap(segment, gap)
         segment.next_offset = next_base
-        segment.take_over(found.sparse_index, found.index_size)
-        if gap is not None:
-            return
-        if not found.is_marked and not self._must_sync:
+        segment.take_over(found.sparse_index, found.index_size, found.mark)
+        if gap is None and not found.is_marked and not self._must_sync:
             # The log does it with its next sync: a start need not wait for the disk.
             segment.is_unsynced = True
             self._is_marked = False
             self._unsynced.append(segment)
             return
+        # The log looks for what to sync from its end on, and not beyond what needs none.
         for earlier in self._unsynced:
             self._sync(earlier, with_mark=True)
         self._unsynced.clear()
         if not found.is_marked:
-            self._sync(segment, with_mark=True)
+            self._sync(segment, with_mark=gap is None)
 
     def _take_over_active(self, segment: Segment, found: Examined) -> None:
         if found.ending is not Ending.CLEAN:
             self._cut(segment, found)
-        segment.take_over(found.sparse_index, found.index_size)
+        segment.take_over(found.sparse_index, found.index_size, found.mark)
         if not found.is_marked:
             self._is_marked = False
             segment.is_unsynced = True

@@ -27,7 +27,7 @@ class SegmentSync(NamedTuple):
         file: Its file, pinned.
         cut_to: The size to cut reserved space to; `None`: leave it.
         is_last: Whether nothing will be appended for now.
-        mark: The end mark to write after the sync.
+        mark: The end mark to write after the sync; after all else if there is no index yet.
         index_file: Where to write it, pinned; `None`: don't.
         index_position: Where in that file.
     """
@@ -178,6 +178,9 @@ class Segment:
             index_file.pins += 1
         cut_to = self.size if with_mark and self._is_reserved else None
         mark = self._end_mark(self.last_timestamp)
+        if not self._index_size:
+            entries = b"" if self.index is None else self.index.encode()
+            mark = self._index_header() + entries + mark
         return SegmentSync(self, file, cut_to, with_mark, mark, index_file, self._index_size)
 
     def run_sync(self, task: SegmentSync) -> None:
@@ -234,21 +237,29 @@ class Segment:
             return False
         return True
 
-    def take_over(self, index: SegmentIndex | None, index_size: int) -> None:
+    def take_over(
+        self, index: SegmentIndex | None, index_size: int, mark: EndMark | None = None
+    ) -> None:
         """Take over the index that was found at start.
 
         Args:
             index: All entries; `None`: they are in the file, and nobody needs them yet.
             index_size: Bytes of the index file; 0: it has to be written anew.
+            mark: The end mark that still holds.
         """
         self.index = index
         self._index_size = index_size
-        if index is not None and index_size == 0 and len(index):
-            self._write_index(index.encode())
+        if index is not None and index_size == 0 and (len(index) or mark is not None):
+            self._write_index(index.encode() + (b"" if mark is None else self._encode(mark)))
 
     def _end_mark(self, timestamp: int) -> bytes:
-        mark = EndMark(self.next_offset, timestamp, self.size)
+        return self._encode(EndMark(self.next_offset, timestamp, self.size))
+
+    def _encode(self, mark: EndMark) -> bytes:
         return encode_end_mark(mark, self.base_offset, self._incarnation)
+
+    def _index_header(self) -> bytes:
+        return encode_header(self.base_offset, self._incarnation)
 
     def _note(self, timestamp: int) -> None:
         """Notes in the index the batch that was written at the end."""
@@ -265,7 +276,7 @@ class Segment:
         if file is None:
             return
         if not self._index_size:
-            data = encode_header(self.base_offset, self._incarnation) + data
+            data = self._index_header() + data
         try:
             if self._files.write(file.descriptor, data, self._index_size) == len(data):
                 self._index_size += len(data)

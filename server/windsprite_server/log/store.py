@@ -24,7 +24,7 @@ from windsprite_server.log.segment import Segment
 from windsprite_server.log.space import DiskSpace
 from windsprite_server.log.tail import TailBudget
 
-REMOVED_SUFFIX: Final = ".removed"
+_REMOVED_SUFFIX: Final = ".removed"
 """Ends the name of a directory that metadata condemned and that is being deleted."""
 _CLOSED_AT_ONCE: Final = 64
 _SYNCS_PER_THREAD: Final = 2
@@ -116,7 +116,7 @@ class LogStore:
             recoveries.append(recovery)
         unknown = []
         for name in names:
-            if name.endswith(REMOVED_SUFFIX):
+            if is_removed(name):
                 self._delete(name)
             elif PartitionKey.from_directory_name(name) not in partitions:
                 unknown.append(Path(self._directory, name))
@@ -199,9 +199,9 @@ class LogStore:
         directory = f"{self._directory}/{name}"
 
         def work() -> None:
-            files.rename(directory, directory + REMOVED_SUFFIX)
+            files.rename(directory, directory + _REMOVED_SUFFIX)
             files.sync_directory(self._directory)
-            self._delete(name + REMOVED_SUFFIX)
+            self._delete(name + _REMOVED_SUFFIX)
 
         try:
             await asyncio.get_running_loop().run_in_executor(self._context.sync_pool, work)
@@ -244,6 +244,12 @@ class LogStore:
             self._context.logger.warning(
                 "log_directory_not_removed", directory=directory, reason=error.strerror
             )
+
+
+def is_removed(name: str) -> bool:
+    """Whether a directory has this name because metadata condemned it."""
+    stem = name.removesuffix(_REMOVED_SUFFIX)
+    return stem != name and PartitionKey.from_directory_name(stem) is not None
 
 
 def _index_bytes(segment: Segment) -> int:
