@@ -18,6 +18,11 @@ def __getattr__(name: str) -> object:
     """Import what embeds a server once it is asked for: the command line starts without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from windsprite_server import embedding  # noqa: PLC0415
-
+    try:
+        from windsprite_server import embedding  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"the server needs the package {error.name}: pip install 'windsprite[server]'",
+            name=error.name,
+        ) from error
     return getattr(embedding, name)

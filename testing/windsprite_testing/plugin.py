@@ -77,8 +77,8 @@ def windsprite_server(windsprite_settings: Mapping[str, object]) -> Iterator[Emb
     removed afterwards. It runs in a thread of this process.
     """
     try:
-        import windsprite_server  # noqa: PLC0415 - see above
-        from windsprite.sync.thread import LoopThread  # noqa: PLC0415
+        from windsprite.sync.thread import LoopThread  # noqa: PLC0415 - see above
+        from windsprite_server import embedded  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise pytest.UsageError(
             f"the fixture windsprite_server needs the package {error.name}: "
@@ -87,7 +87,7 @@ def windsprite_server(windsprite_settings: Mapping[str, object]) -> Iterator[Emb
     settings: dict[str, Any] = dict(windsprite_settings)
     thread = LoopThread("windsprite-server")
     try:
-        yield thread.enter(windsprite_server.embedded(**settings))
+        yield thread.enter(embedded(**settings))
     finally:
         thread.close()
 

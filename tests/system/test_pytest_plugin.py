@@ -182,3 +182,14 @@ def test_who_does_not_use_it_does_not_notice_it(pytester: pytest.Pytester) -> No
         """
     )
     run(pytester).assert_outcomes(passed=2)
+
+
+def test_a_missing_extra_says_how_to_install_it(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import sys\nsys.modules['structlog'] = None")
+    pytester.makepyfile("def test(windsprite_server): pass")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        "*the fixture windsprite_server needs the package structlog: "
+        "pip install 'windsprite[[]server]'"
+    )

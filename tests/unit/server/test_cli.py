@@ -39,6 +39,37 @@ def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.strip() == version("windsprite")
 
 
+def without_module(name: str, code: str) -> "subprocess.CompletedProcess[str]":
+    """Runs code where a package is not installed."""
+    program = f"import sys\nsys.modules[{name!r}] = None\n{code}"
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize("name", ["cyclopts", "pydantic"])
+def test_a_missing_extra_says_how_to_install_it(name: str) -> None:
+    done = without_module(
+        name,
+        "from importlib.metadata import entry_points\n"
+        "(script,) = entry_points(group='console_scripts', name='windsprite-server')\n"
+        "sys.exit(script.load()(['config']))",
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"windsprite-server: the server needs the package {name}\n"
+        "  hint: pip install 'windsprite[server]'\n"
+    )
+
+
+def test_a_missing_extra_is_named_to_programs() -> None:
+    done = without_module("structlog", "import windsprite_server\nwindsprite_server.embedded")
+    assert done.stderr.endswith(
+        "ModuleNotFoundError: the server needs the package structlog: "
+        "pip install 'windsprite[server]'\n"
+    )
+
+
 def test_help_does_not_load_the_server() -> None:
     program = (
         "import sys\n"
