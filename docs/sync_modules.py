@@ -46,7 +46,7 @@ SOURCES: Final = (
         "windsprite.client",
         "Client",
         "client",
-        only=("login", "login_with_token", "logout", "consumer", "events"),
+        only=("login", "login_with_token", "logout", "events"),
     ),
     *(
         Source(f"windsprite.commands.{area}", f"{area[:-1].title()}Commands", area, owner=_CLIENT)
@@ -54,6 +54,7 @@ SOURCES: Final = (
     ),
     Source("windsprite.commands.system", "SystemCommands", "system", owner=_CLIENT),
     Source("windsprite.producer.commands", "ProducerCommands", "producers", owner=_CLIENT),
+    Source("windsprite.consumer.commands", "ConsumerCommands", "consumers", owner=_CLIENT),
     Source("windsprite.producer.producer", "Producer", "producer"),
     Source(
         "windsprite.consumer.consumer",

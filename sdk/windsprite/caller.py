@@ -2,8 +2,7 @@
 
 Several calls are under way at a time; which ones, `windsprite.order` says. Each of them takes a
 place on the connection (`windsprite.places`) for every attempt, and follows its own course
-(`windsprite.retries`). A move to another server waits until nothing is on its way, so that it never
-comes between a request and its answer.
+(`windsprite.retries`).
 """
 
 from __future__ import annotations
@@ -114,6 +113,7 @@ class Caller:
         time_limit: float | None = None,
         safety: Safety | None = None,
         rank: Rank | None = None,
+        session: int | None = None,
     ) -> Any:  # noqa: ANN401 - the reply of the request
         """Carry out a request.
 
@@ -123,8 +123,10 @@ class Caller:
             time_limit: Seconds for all of it; None: the client's `request_timeout`.
             safety: What a repeat can do; None: what `safety_of` says.
             rank: Which other calls it has to wait for; None: what `rank_of` says.
+            session: The only session that it is sent in, by its number; None: any.
 
         Raises:
+            ConnectionLost: The session has ended, and it was not done.
             WindspriteError: It was not done, or nobody knows.
         """
         deadline = self.deadline(time_limit)
@@ -132,7 +134,7 @@ class Caller:
             course = self._course(
                 safety or safety_of(request), doing, can_log_in=self.link.can_log_in
             )
-            return await self._carry_out(request, course, deadline)
+            return await self._carry_out(request, course, deadline, session)
 
     async def log_in(self, credentials: Credentials, time_limit: float | None = None) -> None:
         """Become somebody else, while no other call is under way.
@@ -160,10 +162,14 @@ class Caller:
 
     # --- Inside ------------------------------------------------------------------------------
 
-    async def _carry_out(self, request: Request, course: Course, deadline: float) -> Any:  # noqa: ANN401
+    async def _carry_out(
+        self, request: Request, course: Course, deadline: float, only_in: int | None = None
+    ) -> Any:  # noqa: ANN401 - the reply of the request
         """Try on one session after the other until the request is answered."""
         while True:
             session = await self._session(course, deadline)
+            if only_in is not None and only_in != self.link.session_number:
+                raise course.ended(ConnectionLost("the session has ended"))
             try:
                 step = await self._try_on(session, request, course, deadline)
             finally:
@@ -251,17 +257,13 @@ class Caller:
             raise course.ended(error)  # noqa: B904 - it is this error, or has it as its cause
 
     async def _find_leader(self, session: Session, course: Course, deadline: float) -> None:
-        """Move to the leader once nothing is on its way any more."""
-        places = session.connection.places
+        """Have the leader looked for; others go on meanwhile."""
         try:
-            if await places.clear(course, deadline):
-                await self.link.find_leader(session, deadline)
+            await self.link.find_leader(session, deadline)
         except TimeoutError:
             raise course.expired(waiting_for_answer=False) from None
         except WindspriteError as error:
             raise course.ended(error)  # noqa: B904 - it is this error, or has it as its cause
-        finally:
-            places.reopen(course)
 
     @asynccontextmanager
     async def _my_turn(self, rank: Rank, deadline: float, doing: str) -> AsyncIterator[None]:

@@ -184,3 +184,54 @@ async def test_who_gives_up_waiting_for_a_store_loses_nothing() -> None:
                     continue
                 assert s.partition.stored == found[-1]
         assert found == list(range(10))
+
+
+# --- Stores that wait while the session ends -------------------------------------------------
+
+
+async def commits(consumer: windsprite.TopicConsumer, message: windsprite.ReceivedMessage) -> None:
+    await consumer.commit(message)
+
+
+async def flushes(consumer: windsprite.TopicConsumer, message: windsprite.ReceivedMessage) -> None:
+    consumer.handled(message)
+    await consumer.flush()
+
+
+async def goes_on(consumer: windsprite.TopicConsumer, message: windsprite.ReceivedMessage) -> None:
+    consumer.handled(message)
+    await consumer.get()
+
+
+BY_HAND = Commit.after_handling(interval=None)
+WAYS = {
+    "commit": (BY_HAND, commits),
+    "flush": (BY_HAND, flushes),
+    "every message": (Commit.after_handling(every=1), goes_on),
+    "in the background": (Commit.after_handling(interval=0.05), goes_on),
+    "before handling": (Commit.before_handling(), goes_on),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@in_virtual_time
+async def test_what_waits_to_be_stored_while_the_session_ends_takes_nothing_back(way: str) -> None:
+    commit, store = WAYS[way]
+    async with setting() as s:
+        async with s.consumer(commit, batch_messages=2) as consumer:
+            message = await consumer.get()
+            s.partition.asked.clear()
+            # Something else changes offsets of the partition: what comes after it has to wait.
+            s.node.script(StoreConsumerOffset, [Delay(0.5, another_member_goes_on(s, 7))])
+            first = asyncio.create_task(s.client.store_consumer_offset(*WHERE, 0, consumer=9))
+            await asyncio.sleep(0.01)
+            task = asyncio.create_task(store(consumer, message))
+            with pytest.raises(windsprite.OutcomeUnknown):
+                await first
+            await task
+            found = []
+            while not found or found[-1] < 9:
+                found.append((await consumer.get()).offset)
+        assert found in ([8, 9], [9])  # one way has got the first of them already
+        assert s.partition.stored in {7, 8, 9}
+        assert all(offset > 7 for offset in s.partition.asked)

@@ -35,9 +35,11 @@ class Assigning(Protocol):
 
     Attributes:
         due_at: When that has to be done again, in seconds.
+        session: The number of the session in which the partitions may be changed; None: any.
     """
 
     due_at: float
+    session: int | None
 
     @property
     def is_stale(self) -> bool:
@@ -68,6 +70,7 @@ class TopicPartitions:
     """
 
     is_stale = False
+    session: int | None = None
 
     def __init__(
         self,
@@ -151,14 +154,14 @@ class GroupPartitions:
         self._create = create
         self._longest_pause = longest_pause
         self._pace = Pace()
-        self._session: int | None = None
+        self.session: int | None = None
         self._known: GroupAssignment | None = None
         self._has_joined = False
 
     @property
     def is_stale(self) -> bool:
         """Whether the session in which we heard of the partitions has ended."""
-        return self._link.session_number != self._session or self._link.current is None
+        return self._link.session_number != self.session or self._link.current is None
 
     async def renew(self) -> None:
         """Ask for the partitions; become a member (again) if we are none."""
@@ -169,11 +172,11 @@ class GroupPartitions:
                 break
         else:
             raise Unavailable(f"consume {self._source}: the connection is lost time and again")
-        is_continued = is_old and session == self._session
+        is_continued = is_old and session == self.session
         if assignment != self._known or not is_continued:
             logger.info("%s: the partitions are %s", self._source, list(assignment.partitions))
             self._ledger.assign(assignment.partitions, is_continued=is_continued)
-        self._known, self._session = assignment, session
+        self._known, self.session = assignment, session
         now = self._environment.monotonic()
         self.due_at = now + ASSIGNMENT_AGE
         if assignment.partitions:

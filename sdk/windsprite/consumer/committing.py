@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from windsprite.consumer.assigning import Assigning
 from windsprite.consumer.ledger import Ledger
-from windsprite.consumer.progress import Hold, Progress
+from windsprite.consumer.progress import Progress
 from windsprite.consumer.source import Source
 from windsprite.errors import InvalidRequest, NotFound, PartitionNotOwned, WindspriteError
 from windsprite_protocol.errors import ErrorCode
@@ -79,7 +79,7 @@ class Committer:
                 await self._store_if_ours(progress, progress.buffer[0].offset)
 
     async def _store_if_ours(self, progress: Progress, offset: int) -> None:
-        if self._assigning.is_stale or progress.hold not in {Hold.FULL, Hold.LAST_WORK}:
+        if self._assigning.is_stale or not progress.is_held:
             return
         try:
             await self._store(progress, offset)
@@ -107,6 +107,16 @@ class Committer:
                 self._lost(progress, offset)
                 raise
 
+    async def delete(self, progress: Progress) -> None:
+        """Delete the stored offset.
+
+        Raises:
+            WindspriteError: It was not deleted.
+        """
+        async with self.lock:
+            await self._source.delete(progress.partition, self._assigning.session)
+            progress.stored = None
+
     async def is_ours(self, progress: Progress) -> bool:
         """Whether a partition that the server names no more is still ours for a while.
 
@@ -132,14 +142,15 @@ class Committer:
         offset = self._ledger.to_store(progress)
         offset = stored if offset is None else offset
         if offset is None:
-            await self._source.delete(progress.partition)
+            await self._source.delete(progress.partition, self._assigning.session)
         else:
             await self._store(progress, offset)
         return True
 
     async def _store(self, progress: Progress, offset: int) -> None:
         fresh, turn = progress.fresh, progress.turn
-        await self._source.store(progress.partition, offset)
+        # Once the session has ended others may have stored more than that.
+        await self._source.store(progress.partition, offset, self._assigning.session)
         progress.was_stored(offset, fresh if turn == progress.turn else 0)
 
     def _lost(self, progress: Progress, offset: int) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 from weakref import ref
 
 from windsprite.bootstrap import Backoff
+from windsprite.caller import Caller
 from windsprite.consumer.assigning import Assigning, GroupPartitions, TopicPartitions
 from windsprite.consumer.commits import Moment
 from windsprite.consumer.committing import Committer
@@ -18,13 +19,14 @@ from windsprite.consumer.fetching import TEMPORARY, Fetcher, Patience
 from windsprite.consumer.handling import Handler, Handling, OnFailure
 from windsprite.consumer.ledger import Ledger
 from windsprite.consumer.loop import Loop
-from windsprite.consumer.progress import Hold, Progress, Start
+from windsprite.consumer.progress import Progress, Start
 from windsprite.consumer.settings import Settings, commit_of
 from windsprite.consumer.source import Calls, Source
 from windsprite.consumer.standing import Standing
 from windsprite.environment import Environment
 from windsprite.errors import (
     ClientClosed,
+    ConnectionLost,
     InvalidRequest,
     NotFound,
     PartitionNotOwned,
@@ -61,7 +63,7 @@ class TopicConsumer(Standing):
     def __init__(
         self,
         calls: Calls,
-        link: Link,
+        caller: Caller,
         environment: Environment,
         stream: Identifier,
         topic: Identifier,
@@ -73,7 +75,7 @@ class TopicConsumer(Standing):
     ) -> None:
         if name is not None and group is not None:
             raise InvalidRequest("consumer: either a name or a group, not both")
-        self._source = source = Source(calls, stream, topic, name, group)
+        self._source = source = Source(calls, caller, stream, topic, name, group)
         self._settings = settings
         self._others = others
         self._environment = environment
@@ -89,7 +91,7 @@ class TopicConsumer(Standing):
             allow_replay=settings.allow_replay,
             has_room=self._has_room,
         )
-        self._assigning = self._make_assigning(link)
+        self._assigning = self._make_assigning(caller.link)
         self._committer = Committer(source, self._ledger, self._assigning)
         self._fetcher = Fetcher(
             source,
@@ -486,10 +488,13 @@ class TopicConsumer(Standing):
         if self._commit.moment is Moment.NEVER:
             await self.store_offset(message.offset, partition=message.partition_id)
             return
-        await self._settle(progress)
-        offset = progress.to_store()
-        if offset is not None:
-            await self._committer.store(progress, offset)
+
+        async def store() -> None:
+            offset = progress.to_store()
+            if offset is not None:
+                await self._committer.store(progress, offset)
+
+        await self._when_settled(store, progress)
 
     async def flush(self) -> None:
         """Store now what was handled; with `Commit.manual`, what was handed out.
@@ -497,9 +502,7 @@ class TopicConsumer(Standing):
         Raises:
             WindspriteError: Some of it was not stored; it is not forgotten.
         """
-        self._check_open()
-        await self._fetcher.settle()
-        await self._committer.flush(self._ledger)
+        await self._when_settled(lambda: self._committer.flush(self._ledger))
 
     async def store_offset(self, offset: int, *, partition: int) -> None:
         """Store an offset, whatever was handled; reading goes on where it is.
@@ -508,8 +511,7 @@ class TopicConsumer(Standing):
             WindspriteError: As `Client.store_consumer_offset`.
         """
         progress = self._progress(partition)
-        await self._settle(progress)
-        await self._committer.store(progress, offset)
+        await self._when_settled(lambda: self._committer.store(progress, offset), progress)
 
     async def delete_offset(self, *, partition: int) -> None:
         """Delete the stored offset; reading goes on where it is.
@@ -518,10 +520,7 @@ class TopicConsumer(Standing):
             WindspriteError: As `Client.delete_consumer_offset`.
         """
         progress = self._progress(partition)
-        await self._settle(progress)
-        async with self._committer.lock:
-            await self._source.delete(partition)
-            progress.stored = None
+        await self._when_settled(lambda: self._committer.delete(progress), progress)
 
     def seek(self, partition: int, where: Start | int) -> None:
         """Go on reading somewhere else: at an offset, or as `From` says.
@@ -550,16 +549,30 @@ class TopicConsumer(Standing):
 
     # --- Inside ------------------------------------------------------------------------------
 
-    async def _settle(self, progress: Progress) -> None:
-        """Make sure that the partition is ours, as far as we can know."""
-        self._check_open()
-        if self._assigning.is_stale or progress.hold not in {Hold.FULL, Hold.LAST_WORK}:
-            await self._fetcher.settle()
-        if progress.hold not in {Hold.FULL, Hold.LAST_WORK}:
-            raise PartitionNotOwned(
-                f"partition {progress.partition} went to another member",
-                code=ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED,
-            )
+    async def _when_settled(
+        self, change: Callable[[], Awaitable[None]], progress: Progress | None = None
+    ) -> None:
+        """Change offsets once we know what is ours, as far as we can; of one partition, or of all.
+
+        A session that ends before the request is sent is no reason not to do it in the next one,
+        after another look.
+        """
+        patience = self._patience()
+        while True:
+            self._check_open()
+            if self._assigning.is_stale or progress is None or not progress.is_held:
+                await self._fetcher.settle()
+            if progress is not None and not progress.is_held:
+                raise PartitionNotOwned(
+                    f"partition {progress.partition} went to another member",
+                    code=ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED,
+                )
+            try:
+                return await change()
+            except ConnectionLost as error:
+                if not self._assigning.is_stale:
+                    raise
+                await patience.after(error)
 
     def _to_store(self) -> list[Progress]:
         return [p for p in self._ledger if self._ledger.to_store(p) is not None]

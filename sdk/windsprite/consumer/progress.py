@@ -102,7 +102,12 @@ class Progress:
         """Whether its messages may be handed out."""
         if self.is_paused:
             return False
-        return self._keeps_polled or self.hold in {Hold.FULL, Hold.LAST_WORK}
+        return self._keeps_polled or self.is_held
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its offset may be changed."""
+        return self.hold in {Hold.FULL, Hold.LAST_WORK}
 
     @property
     def next_offset(self) -> int | None:

@@ -5,105 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
+from windsprite.caller import Caller
+from windsprite.commands.groups import GroupCommands
+from windsprite.commands.messages import MessageCommands
+from windsprite.commands.offsets import OffsetCommands
+from windsprite.commands.topics import TopicCommands
 from windsprite.errors import AlreadyExists, NotFound
-from windsprite.messages import Batch, From
+from windsprite.messages import Batch, From, reader_of
 from windsprite_protocol.errors import ErrorCode
-from windsprite_protocol.model.groups import ConsumerGroupDetails, GroupAssignment
-from windsprite_protocol.model.identifiers import Consumer, Identifier
-from windsprite_protocol.model.offsets import ConsumerOffset
-from windsprite_protocol.model.topics import TopicDetails
+from windsprite_protocol.model.groups import GroupAssignment
+from windsprite_protocol.model.identifiers import AckLevel, Identifier
+from windsprite_protocol.model.offsets import DeleteConsumerOffset, StoreConsumerOffset
 
 
-class Calls(Protocol):
+class Calls(TopicCommands, MessageCommands, OffsetCommands, GroupCommands):
     """The methods of the client that a consumer uses."""
-
-    async def get_topic(self, stream: Identifier, topic: Identifier) -> TopicDetails | None:
-        """As `Client.get_topic`."""
-        ...
-
-    async def poll(
-        self,
-        stream: Identifier,
-        topic: Identifier,
-        *,
-        partition: int | None = None,
-        start: From | None = None,
-        count: int = 1000,
-        consumer: Identifier | Consumer | None = None,
-        group: Identifier | None = None,
-        auto_commit: bool = False,
-    ) -> Batch:
-        """As `Client.poll`."""
-        ...
-
-    async def get_consumer_offset(
-        self,
-        stream: Identifier,
-        topic: Identifier,
-        *,
-        partition: int = 0,
-        consumer: Identifier | Consumer | None = None,
-        group: Identifier | None = None,
-    ) -> ConsumerOffset | None:
-        """As `Client.get_consumer_offset`."""
-        ...
-
-    async def store_consumer_offset(
-        self,
-        stream: Identifier,
-        topic: Identifier,
-        offset: int,
-        *,
-        partition: int = 0,
-        consumer: Identifier | Consumer | None = None,
-        group: Identifier | None = None,
-    ) -> None:
-        """As `Client.store_consumer_offset`."""
-        ...
-
-    async def delete_consumer_offset(
-        self,
-        stream: Identifier,
-        topic: Identifier,
-        *,
-        partition: int = 0,
-        consumer: Identifier | Consumer | None = None,
-        group: Identifier | None = None,
-    ) -> None:
-        """As `Client.delete_consumer_offset`."""
-        ...
-
-    async def get_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
-    ) -> ConsumerGroupDetails | None:
-        """As `Client.get_consumer_group`."""
-        ...
-
-    async def create_consumer_group(
-        self, stream: Identifier, topic: Identifier, name: str
-    ) -> ConsumerGroupDetails:
-        """As `Client.create_consumer_group`."""
-        ...
-
-    async def join_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
-    ) -> None:
-        """As `Client.join_consumer_group`."""
-        ...
-
-    async def leave_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
-    ) -> None:
-        """As `Client.leave_consumer_group`."""
-        ...
-
-    async def sync_consumer_group(
-        self, stream: Identifier, topic: Identifier, group: Identifier
-    ) -> GroupAssignment | None:
-        """As `Client.sync_consumer_group`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +29,7 @@ class Source:
 
     Attributes:
         calls: The client.
+        caller: Carries out its requests.
         stream: Where.
         topic: Where.
         name: The single consumer; None: there is a group, or nobody is to remember anything.
@@ -119,6 +37,7 @@ class Source:
     """
 
     calls: Calls
+    caller: Caller
     stream: Identifier
     topic: Identifier
     name: Identifier | None
@@ -156,22 +75,29 @@ class Source:
         )
         return None if found is None else found.stored_offset
 
-    async def store(self, partition: int, offset: int) -> None:
-        """Store an offset."""
-        await self.calls.store_consumer_offset(
+    async def store(self, partition: int, offset: int, session: int | None) -> None:
+        """Store an offset.
+
+        Args:
+            partition: Where.
+            offset: The offset.
+            session: The only session in which this is right, by its number; None: any.
+        """
+        request = StoreConsumerOffset(
+            reader_of(self.name, self.group),
             self.stream,
             self.topic,
+            partition,
             offset,
-            partition=partition,
-            consumer=self.name,
-            group=self.group,
+            AckLevel.QUORUM,
         )
+        await self.caller.call(request, f"store the offset of {self}", session=session)
 
-    async def delete(self, partition: int) -> None:
-        """Delete a stored offset."""
-        await self.calls.delete_consumer_offset(
-            self.stream, self.topic, partition=partition, consumer=self.name, group=self.group
-        )
+    async def delete(self, partition: int, session: int | None) -> None:
+        """Delete a stored offset; the arguments are those of `store`."""
+        reader = reader_of(self.name, self.group)
+        request = DeleteConsumerOffset(reader, self.stream, self.topic, partition, AckLevel.QUORUM)
+        await self.caller.call(request, f"delete the offset of {self}", session=session)
 
     async def partitions(self) -> Sequence[int]:
         """The partitions of the topic.

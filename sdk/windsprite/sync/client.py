@@ -14,6 +14,7 @@ from windsprite.environment import Environment
 from windsprite.errors import ClientClosed
 from windsprite.events import OnEvent
 from windsprite.sync.client_methods import ClientMethods
+from windsprite.sync.consumers_methods import ConsumerCommands
 from windsprite.sync.groups_methods import GroupCommands
 from windsprite.sync.messages_methods import MessageCommands
 from windsprite.sync.offsets_methods import OffsetCommands
@@ -29,6 +30,7 @@ from windsprite.sync.users_methods import UserCommands
 class Client(
     ClientMethods,
     ProducerCommands,
+    ConsumerCommands,
     SystemCommands,
     StreamCommands,
     TopicCommands,

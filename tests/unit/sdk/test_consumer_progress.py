@@ -381,13 +381,13 @@ async def test_partitions_may_be_added_while_offsets_are_stored() -> None:
         def __init__(self) -> None:
             self.stored: list[int] = []
 
-        async def store(self, partition: int, offset: int) -> None:
+        async def store(self, partition: int, offset: int, _: int | None) -> None:
             made.assign([0, 1, 2 + offset + len(self.stored)])
             for progress in made.with_hold(Hold.UNSURE):
                 made.open(progress, None)
             self.stored.append(partition)
 
     source: Any = Slow()
-    assigning: Any = SimpleNamespace(is_stale=False, due_at=0.0)
+    assigning: Any = SimpleNamespace(is_stale=False, due_at=0.0, session=None)
     await Committer(source, made, assigning).flush(made)
     assert source.stored == [0, 1]
