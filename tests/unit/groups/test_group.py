@@ -81,6 +81,13 @@ def test_after_members_left_the_next_ones_take_from_those_that_stayed() -> None:
     assert example.group.generation == 8
 
 
+def test_no_more_is_moved_than_has_to_be() -> None:
+    example = Example(5).join("ABC").leave("A").join("D")
+    assert example.lists == [[4], [0, 2], [1, 3]]
+    # One share may be larger than the others. The first member has no use for it, the second has.
+    assert example.join("E").lists == [[4], [0, 2], [1], [3]]
+
+
 def test_partitions_are_added_and_removed() -> None:
     example = Example(3).join("AB")
     example.group.resize(6)
