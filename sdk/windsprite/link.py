@@ -4,12 +4,14 @@
                                               |
                                               `--find_leader()--> moving --> ready
 
-Establishing and moving are one task at a time, whoever asked for it; everybody else waits for
-that task. Dialling, login and the look for the leader are one unit: nobody sees a session that has
-not gone through all three. A caller that gives up does not stop the task.
+Establishing and moving are one task at a time, whoever asked for it. Dialling, login and the look
+for the leader are one unit: nobody sees a session that has not gone through all three. A caller
+that gives up does not stop the task.
 
 A move opens the session at the leader before it closes the old one: an advertised address that
-cannot be reached leaves the client where it is.
+cannot be reached leaves the client where it is, and everybody goes on there meanwhile. Only when
+the new session is there it waits until nothing is on its way on the old one, so that it never comes
+between a request and its answer.
 
 What ends with a session but is to last (memberships of consumer groups) is asked for again at the
 beginning of the next one, before anybody sees it.
@@ -23,6 +25,7 @@ import os
 import re
 import ssl
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
 from windsprite.address import Address, Credentials, Endpoint
@@ -121,7 +124,7 @@ class Link:
         self._session: Session | None = None
         self._task: asyncio.Task[Session] | None = None
         self._left: Session | None = None
-        """The session from which a task may move; nobody may send on it meanwhile."""
+        """The session from which a task may move; it is in use meanwhile."""
         self._is_lost_meanwhile = False
         """Whether the session was lost while a task was at work."""
         self._last_leader: Endpoint | None = None
@@ -142,8 +145,9 @@ class Link:
 
     @property
     def current(self) -> Session | None:
-        """The session, if there is one right now."""
-        return self._session if self._task is None else None
+        """The session, if there is one that can be used right now."""
+        is_usable = self._task is None or self._session is self._left
+        return self._session if is_usable else None
 
     @property
     def metadata(self) -> ClusterMetadata | None:
@@ -161,25 +165,29 @@ class Link:
         """
         while True:
             self._check_open()
+            session = self.current
+            if session is not None:
+                return session
             if self._task is None:
-                if self._session is not None:
-                    return self._session
                 self._start(self._establish())
-            task = await self._ended_task(deadline)
-            if task is not None and not task.cancelled() and (error := task.exception()):
-                raise error
+            try:
+                await self._task_ends(deadline)
+            except TimeoutError:
+                raise self._connection_failed() from None
 
     async def find_leader(self, session: Session, deadline: float) -> None:
         """Ask for the leader and move there; nothing happens if `session` is not in use any more.
 
         Raises:
-            As `session`.
+            TimeoutError: It takes longer; it goes on.
+            As `session`, otherwise.
         """
-        if self._task is None and self._session is session:
+        if self._session is not session:
+            return
+        if self._task is None:
             self._left = session
-            session.connection.places.shut(self)
             self._start(self._move(session))
-        await self.session(deadline)
+        await self._task_ends(deadline)
 
     async def log_in(self, credentials: Credentials, deadline: float) -> None:
         """Become somebody else: a new session at the current server, or any if there is none.
@@ -188,7 +196,11 @@ class Link:
             As `session`. The old session stays in use if the server refuses the credentials.
         """
         while self._task is not None:
-            await self._ended_task(deadline)
+            try:
+                with suppress(WindspriteError):  # this login may go better
+                    await self._task_ends(deadline)
+            except TimeoutError:
+                raise self._connection_failed() from None
         self._check_open()
         self._start(self._log_in_again(credentials))
         await self.session(deadline)
@@ -237,7 +249,7 @@ class Link:
         else:
             logger.warning("no session: %s", error)
         if self._left is not None:
-            self._left.connection.places.reopen(self)
+            self._left.connection.places.reopen()
             self._left = None
         if self._is_lost_meanwhile and self._session is None:
             self._replace()
@@ -273,19 +285,22 @@ class Link:
         if session.connection.lost is not None:
             self._events.emit(Disconnected(server, str(session.connection.lost)))
 
-    async def _ended_task(self, deadline: float) -> asyncio.Task[Session] | None:
-        """Wait for the end of what is at work; what came of it is for others to see.
+    async def _task_ends(self, deadline: float) -> None:
+        """Wait for the end of what is at work.
 
         Raises:
-            ConnectionFailed: It takes too long.
+            TimeoutError: It takes too long.
+            WindspriteError: It failed.
         """
         task = self._task
-        if task is not None:
-            timeout = max(0.0, deadline - self._environment.monotonic())
-            await asyncio.wait({task}, timeout=timeout)
-            if not task.done():
-                raise self._connection_failed()
-        return task
+        if task is None:
+            return
+        timeout = max(0.0, deadline - self._environment.monotonic())
+        await asyncio.wait({task}, timeout=timeout)
+        if not task.done():
+            raise TimeoutError
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
 
     def _lost(self, connection: Connection, reason: WindspriteError) -> None:
         if self._session is None or self._session.connection is not connection:
@@ -367,9 +382,22 @@ class Link:
     async def _move(self, session: Session) -> Session:
         """Look for the leader from a session that exists."""
         try:
-            return await self._settle(session)
+            found = await self._settle(session)
         except _Unusable:
             return await self._establish()
+        if found is session:
+            return session
+        deadline = self._environment.monotonic() + self._options.request_timeout
+        try:
+            await session.connection.places.clear(deadline)
+        except TimeoutError:
+            self._warn_of_staying(session, "a request is in doubt")
+            self._close(found.connection)
+            return session
+        except BaseException:
+            self._close(found.connection)
+            raise
+        return found
 
     async def _log_in_again(self, credentials: Credentials) -> Session:
         before, self._credentials = self._credentials, credentials

@@ -6,8 +6,9 @@ order in which they were asked for, and not at all while
 - the server does not read what was sent to it;
 - a call is in doubt: it repeats the same bytes, and the server knows them by a number that must
   not fall too far behind those of others (spec 01, 6.6);
-- a call wants to move to another server, which ends the connection: that has to wait until nothing
-  is on its way and nobody is in doubt, since a request cut off may have been executed or not.
+- the client is about to move to another server, which ends the connection: that has to wait until
+  nothing is on its way and nobody is in doubt, since a request cut off may have been executed or
+  not.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Places:
         self.limit = limit
         self.taken = 0
         self._waiting: deque[tuple[asyncio.Future[bool], object]] = deque()
-        self._leaving: dict[object, asyncio.Future[bool]] = {}
+        self._leaving: asyncio.Future[bool] | None = None
         self._in_doubt: set[object] = set()
         self._is_paused = False
         self._is_closed = False
@@ -40,7 +41,7 @@ class Places:
         """Wait for a place; False if the connection is closed.
 
         Args:
-            owner: Whose call it is; None: somebody for whom nobody has to be waited.
+            owner: Whose call it is; None: the client's own, which goes before all others.
             deadline: The time of the loop, in seconds.
 
         Raises:
@@ -52,7 +53,12 @@ class Places:
             self.taken += 1
             return True
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.append((waiter, owner))
+        place = len(self._waiting)
+        if owner is None:
+            place = next(
+                (n for n, (_, other) in enumerate(self._waiting) if other is not None), place
+            )
+        self._waiting.insert(place, (waiter, owner))
         self.update()  # it may go before those that wait for something else
         try:
             async with asyncio.timeout_at(deadline):
@@ -77,12 +83,7 @@ class Places:
             self._in_doubt.remove(owner)
             self.update()
 
-    def shut(self, owner: object) -> None:
-        """Keep everybody from sending until `reopen`."""
-        self._leaving[owner] = asyncio.get_running_loop().create_future()
-        self.update()
-
-    async def clear(self, owner: object, deadline: float) -> bool:
+    async def clear(self, deadline: float) -> bool:
         """Keep everybody from sending until `reopen`, and wait until nothing is on its way.
 
         Returns:
@@ -93,13 +94,14 @@ class Places:
         """
         if self._is_closed:
             return False
-        self.shut(owner)
+        self._leaving = asyncio.get_running_loop().create_future()
+        self.update()
         async with asyncio.timeout_at(deadline):
-            return await self._leaving[owner]
+            return await self._leaving
 
-    def reopen(self, owner: object) -> None:
-        """Take back a `shut` or a `clear`."""
-        self._leaving.pop(owner, None)
+    def reopen(self) -> None:
+        """Take back a `clear`."""
+        self._leaving = None
         self.update()
 
     def pause(self) -> None:
@@ -114,8 +116,8 @@ class Places:
     def close(self) -> None:
         """The connection is closed: nobody gets a place any more."""
         self._is_closed = True
-        for waiter in (*(waiter for waiter, _ in self._waiting), *self._leaving.values()):
-            if not waiter.done():
+        for waiter in (self._leaving, *(waiter for waiter, _ in self._waiting)):
+            if waiter is not None and not waiter.done():
                 waiter.set_result(False)
         self._waiting.clear()
 
@@ -134,14 +136,13 @@ class Places:
             else:
                 passed_over.append((waiter, owner))
         self._waiting.extendleft(reversed(passed_over))
-        if not self.taken and not self._in_doubt:
-            for waiter in self._leaving.values():
-                if not waiter.done():
-                    waiter.set_result(True)
+        is_clear = not self.taken and not self._in_doubt
+        if is_clear and self._leaving is not None and not self._leaving.done():
+            self._leaving.set_result(True)
 
     def _may_take(self, owner: object) -> bool:
         if self._is_paused or self.taken >= self.limit:
             return False
         if owner is None:
             return True
-        return owner in self._in_doubt if self._in_doubt else not self._leaving
+        return owner in self._in_doubt if self._in_doubt else self._leaving is None

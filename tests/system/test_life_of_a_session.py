@@ -18,15 +18,16 @@ from support.virtual_time import in_virtual_time
 from windsprite.address import Address
 from windsprite.client import Client
 from windsprite_protocol.errors import ErrorCode
-from windsprite_protocol.model.cluster import GetClusterMetadata
 from windsprite_protocol.model.groups import JoinConsumerGroup
+from windsprite_protocol.model.identifiers import ToPartition
 from windsprite_protocol.model.messages import SendMessages
 from windsprite_protocol.model.outcomes import NotNow, Success
 from windsprite_protocol.model.sessions import EvictionReason, LoginAttempt
-from windsprite_protocol.model.streams import CreateStream, GetStreams
+from windsprite_protocol.model.streams import CreateStream
 from windsprite_protocol.model.system import Ping
 
 NOT_ACCEPTED = NotNow(ErrorCode.TRANSIENT_NOT_ACCEPTED)
+NOT_COMMITTED = NotNow(ErrorCode.TRANSIENT_NOT_COMMITTED)
 
 
 def connect(url: str, **options: Any) -> windsprite.Connecting:
@@ -214,36 +215,88 @@ async def test_what_was_not_sent_when_the_session_ended_is_never_sent() -> None:
 # --- Moving --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gives_up", ["time is over", "cancelled"])
+@pytest.mark.parametrize("gives_up", ["time is over", "cancelled", None])
 @in_virtual_time
-async def test_a_move_cuts_nothing_off_though_its_caller_gives_up(gives_up: str) -> None:
+async def test_a_move_cuts_nothing_off_though_its_caller_gives_up(gives_up: str | None) -> None:
     async with await ScriptedCluster().start(2) as cluster, connect(cluster.url(0)) as client:
         old, new = cluster.nodes
-        old.always(CreateStream, NOT_ACCEPTED)
-        old.script(GetStreams, [Delay(1)])
-        old.script(GetClusterMetadata, [Delay(10)])
-        moving = asyncio.create_task(client.send("s", "t", [b"first"], partition=1, timeout=5))
-        old.always(SendMessages, NOT_ACCEPTED)
-        await asyncio.sleep(1.9)
+
+        def refuse(request: SendMessages) -> Any:
+            is_slow = request.partitioning == ToPartition(2)
+            return Delay(3, NOT_ACCEPTED) if is_slow else NOT_ACCEPTED
+
+        old.always(SendMessages, refuse)
+        new.script(LoginAttempt, [Delay(5)])
         cluster.elect(1)
-        # Both wait for the slow one, the send for a place behind who wants to leave.
-        reading = asyncio.create_task(client.get_streams())
-        await asyncio.sleep(0.6)
-        sending = asyncio.create_task(client.send("s", "t", [b"second"], partition=2))
-        await asyncio.sleep(2)
+        time_limit = 4 if gives_up == "time is over" else 30
+        moving = asyncio.create_task(
+            client.send("s", "t", [b"first"], partition=1, timeout=time_limit)
+        )
+        await asyncio.sleep(3)
+        assert new.connects
         if gives_up == "cancelled":
             moving.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await moving
-        else:
-            with pytest.raises(windsprite.Unavailable):
-                await moving
-        before = old.count(SendMessages)
+        # Every send is on its way for 3 seconds, also when the new session is there.
+        sending = asyncio.create_task(client.send("s", "t", [b"second"], partition=2))
         await sending
-        await reading
-        assert old.count(SendMessages) == before
-        assert new.count(SendMessages) == 1
-        assert cluster.payloads == [b"second"]
+        await asyncio.wait({moving})
+        if gives_up is None:
+            await moving
+            assert sorted(cluster.payloads) == [b"first", b"second"]
+        else:
+            assert cluster.payloads == [b"second"]
+        if gives_up == "time is over":
+            assert isinstance(moving.exception(), windsprite.Unavailable)
+        assert new.count(SendMessages) == len(cluster.payloads)
+        assert not old.connections
+
+
+@in_virtual_time
+async def test_a_move_is_given_up_while_a_write_is_in_doubt() -> None:
+    async with await ScriptedCluster().start(2) as cluster, connect(cluster.url(0)) as client:
+        old, new = cluster.nodes
+
+        def refuse(request: SendMessages) -> Any:
+            return NOT_COMMITTED if request.partitioning == ToPartition(2) else NOT_ACCEPTED
+
+        old.always(SendMessages, refuse)
+        new.script(LoginAttempt, [Delay(1)])
+        cluster.elect(1)
+        moving = asyncio.create_task(client.send("s", "t", [b"1"], partition=1, timeout=90))
+        await asyncio.sleep(2.5)
+        doubtful = asyncio.create_task(client.send("s", "t", [b"2"], partition=2, timeout=40))
+        with pytest.raises(windsprite.OutcomeUnknown):
+            await doubtful
+        await moving
+        assert cluster.payloads == [b"1"]
+        assert client.server == f"127.0.0.1:{new.port}"
+        assert not old.connections
+
+
+@pytest.mark.parametrize("names_itself", [True, False])
+@in_virtual_time
+async def test_others_go_on_while_the_leader_does_not_answer(names_itself: bool) -> None:
+    async with (
+        await ScriptedCluster(names_itself=names_itself).start(2) as cluster,
+        connect(cluster.url(0)) as client,
+    ):
+        (_, new) = cluster.nodes
+        new.always(LoginAttempt, Silence())
+        cluster.elect(1)
+        began = now()
+        writing = asyncio.create_task(client.send("s", "t", [b"x"], timeout=20))
+        waits: list[float] = []
+        while not writing.done():
+            asked = now()
+            await client.poll("s", "t", start=windsprite.From.first())
+            waits.append(now() - asked)
+            await asyncio.sleep(0.1)
+        with pytest.raises(windsprite.Unavailable) as raised:
+            await writing
+        assert raised.value.code is ErrorCode.TRANSIENT_NOT_ACCEPTED
+        assert now() - began == pytest.approx(20, abs=0.2)
+        assert max(waits) < 0.1
+        assert len(new.connects) == 1
 
 
 @pytest.mark.parametrize("interregnum", [0, 3])
@@ -265,6 +318,23 @@ async def test_a_new_leader_is_told_whether_or_not_there_was_one_all_the_time(
         assert client.server == leader
     told = [event for event in events if isinstance(event, windsprite.LeaderChanged)]
     assert told == [windsprite.LeaderChanged(leader)]
+
+
+@in_virtual_time
+async def test_the_heart_beats_during_a_move() -> None:
+    async with (
+        await ScriptedCluster().start(2) as cluster,
+        connect(cluster.url(0), heartbeat_interval=5) as client,
+    ):
+        old, new = cluster.nodes
+        new.always(LoginAttempt, Silence())
+        cluster.elect(1)
+        with pytest.raises(windsprite.Unavailable):
+            await client.create_stream("orders", timeout=3)
+        before = old.count(Ping)
+        await asyncio.sleep(21)
+        assert new.connections, "still trying to log in"
+        assert old.count(Ping) - before == 4
 
 
 # --- The heartbeat -------------------------------------------------------------------------------
