@@ -151,10 +151,6 @@ class LowestUnused:
         # Ascending, so it is a heap already.
         self._free = [number for number in range(self._next) if number not in taken]
 
-    def peek(self) -> int:
-        """The number that `take` gives next."""
-        return self._free[0] if self._free else self._next
-
     def take(self) -> int:
         """A number that is in use from now on."""
         if self._free:
