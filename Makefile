@@ -14,7 +14,7 @@ DATA ?= ./data
 .PHONY: help run test soak check format bench docs docs-api docs-settings docs-protocol docs-command-line sync-client clean
 
 help: ## Show these targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
 
 run: .venv/server.stamp ## Start a server on 127.0.0.1:8090 with its data in ./data
 	@echo

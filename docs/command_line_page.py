@@ -30,8 +30,8 @@ windsprite poll greetings all --from first --all --raw
 ## Where the server is
 
 The option `--server` or the variable `WINDSPRITE_SERVER` holds a connection string with one or more
-servers and who you are; without them it is `iggy://iggy:iggy@127.0.0.1:8090`. Who would not have a
-password in the list of processes uses the variable. Options of the client stand behind a `?`, as in
+servers and who you are; without them it is `iggy://iggy:iggy@127.0.0.1:8090`. The variable keeps a
+password out of the list of processes. Options of the client stand behind a `?`, as in
 `iggy://...@host?request_timeout=5s`.
 
 ## What comes out
