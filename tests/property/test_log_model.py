@@ -196,8 +196,8 @@ class LogMachine(RuleBasedStateMachine):
             names = [name for name in self.harness.names() if name.endswith(".log")]
             data = self.files.content(self.harness.path(names[-1]))
             end = len(data) - missing
-            while data and data[-1] == 0 and self.harness.options.preallocate_segments:
-                del data[-1]  # reserved space, not content
+            if self.harness.options.preallocate_segments:
+                del data[len(data.rstrip(b"\0")) :]  # reserved space, not content
             if end < len(data):
                 del data[max(0, end) :]
             self.files.settle()

@@ -53,6 +53,21 @@ class OffsetKind(IntEnum):
     """Number 0: segments up to this offset are to be removed (spec 03, 4.15)."""
 
 
+class LoadedOffsets(NamedTuple):
+    """What became of a file of offsets at start.
+
+    Attributes:
+        clamped: Offsets that were beyond the end of the log and are lowered now.
+        lost: How many slots are unreadable.
+        failure: Why offsets that were lowered may be back after a crash; `None`: they won't be.
+            Messages must not be appended then, or consumers would skip them.
+    """
+
+    clamped: tuple[ClampedOffset, ...]
+    lost: int
+    failure: Exception | None
+
+
 class _Slot:
     """A place in the file; `half` is the record that was written last."""
 
@@ -153,16 +168,20 @@ class OffsetTable:
         self._slots[number] = slot
 
     def lower(self, number: int, offset: int | None) -> None:
-        """Lower or forget an offset at start, in the file as well if the disk lets us."""
+        """Lower or forget an offset at start.
+
+        Raises:
+            LogUnavailableError: The disk refused: it is lowered here, but not in the file.
+        """
         slot = self._slots[number]
-        # If it refuses, the next start finds and lowers it again.
-        with contextlib.suppress(LogUnavailableError):
+        try:
             self._file.write(slot, self.kind, number, offset)
-        if offset is None:
-            del self._slots[number]
-            self._file.give_back(slot)
-        else:
-            slot.offset = offset
+        finally:
+            if offset is None:
+                del self._slots[number]
+                self._file.give_back(slot)
+            else:
+                slot.offset = offset
 
 
 class OffsetFile:
@@ -290,14 +309,11 @@ class OffsetFile:
         if self._durability is Durability.PERSISTED:
             self._sync.request(self._sequence)
 
-    def load(self, end: int) -> tuple[tuple[ClampedOffset, ...], int]:
+    def load(self, end: int) -> LoadedOffsets:
         """Read the file at start, before anything else.
 
         Args:
             end: The offset after the last message of the log.
-
-        Returns:
-            Offsets that were beyond the end and are lowered now, and how many slots are unreadable.
 
         Raises:
             OSError: The file is there but can't be read.
@@ -306,13 +322,19 @@ class OffsetFile:
         try:
             descriptor = files.open(self._path, os.O_RDONLY)
         except FileNotFoundError:
-            return (), 0
+            return LoadedOffsets((), 0, None)
         try:
             data = files.read(descriptor, files.size(descriptor), 0)
         finally:
             files.close(descriptor)
         lost = self._load_slots(data)
-        return tuple(self._clamp(end)), lost
+        clamped, failure = self._clamp(end)
+        if clamped and failure is None:
+            try:
+                files.sync(self._open().descriptor)
+            except OSError as error:
+                failure = error
+        return LoadedOffsets(clamped, lost, failure)
 
     def _load_slots(self, data: bytes) -> int:
         """Fills the tables from the file; how many slots are unreadable."""
@@ -354,19 +376,26 @@ class OffsetFile:
                 self._free.append(slot)
         return lost
 
-    def _clamp(self, end: int) -> Iterator[ClampedOffset]:
+    def _clamp(self, end: int) -> tuple[tuple[ClampedOffset, ...], Exception | None]:
+        """Lowers what is beyond the end; what, and why that is not in the file."""
         tables = (
             (self.consumers, "consumer"),
             (self.groups, "group"),
             (self.watermarks, "watermark"),
         )
+        clamped = []
+        failure = None
         for table, kind in tables:
             for number in list(table):
                 stored = table.get(number)
                 if stored is not None and stored >= end:
                     lowered = end - 1 if end else None
-                    table.lower(number, lowered)
-                    yield ClampedOffset(kind, number, stored, lowered)
+                    clamped.append(ClampedOffset(kind, number, stored, lowered))
+                    try:
+                        table.lower(number, lowered)
+                    except LogUnavailableError as error:
+                        failure = error
+        return tuple(clamped), failure
 
     def _prepare_sync(self) -> SyncJob:
         context, directory = self._context, self._directory

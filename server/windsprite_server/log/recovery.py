@@ -137,7 +137,13 @@ class _Recovery:
         offsets = OffsetFile(
             context, self._directory, key.incarnation, options.consumer_offset_durability
         )
-        clamped, lost_offsets = offsets.load(next_offset)
+        loaded = offsets.load(next_offset)
+        if loaded.failure is not None:
+            self._failure = LogFailedError(
+                "stored offsets beyond the end can't be lowered for good "
+                f"({loaded.failure}), so the log takes no writes"
+            )
+            self._failure.__cause__ = loaded.failure
         log = PartitionLog(
             context,
             store_directory,
@@ -158,8 +164,8 @@ class _Recovery:
             torn=self._torn,
             damages=tuple(self._damages),
             rebuilt_indexes=self._lost_indexes,
-            clamped=clamped,
-            lost_offsets=lost_offsets,
+            clamped=loaded.clamped,
+            lost_offsets=loaded.lost,
         )
         return log, recovery
 

@@ -4,8 +4,12 @@ import errno
 
 import pytest
 
-from support.log import Harness, MemoryFiles, append
-from windsprite_server.log.errors import LogUnavailableError, TooManyOffsetsError
+from support.log import Harness, MemoryFiles, append, read_all
+from windsprite_server.log.errors import (
+    LogFailedError,
+    LogUnavailableError,
+    TooManyOffsetsError,
+)
 from windsprite_server.log.keys import LogLimits
 
 
@@ -110,6 +114,49 @@ async def test_bug_15_and_16_offsets_beyond_a_lost_end_are_lowered_and_named(har
         assert (consumers.get(1), groups.get(2)) == (None, None)
     await harness.kill()
     assert not harness.recovery.clamped
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+async def test_a_lowered_offset_is_not_back_when_new_messages_have_taken_its_place(
+    harness, kept
+) -> None:
+    """Or a consumer would skip them."""
+    harness.log.offsets.consumers.store(1, 9)
+    await harness.stop()
+    harness.files.settle()
+    segment = harness.files.content(harness.path(f"{0:020}.log"))
+    del segment[kept * 305 :]
+    harness.open()
+    lowered = harness.log.offsets.consumers.get(1)
+    for _ in range(20):
+        append(harness.log, b"y")
+    await harness.log.wait_durable(20)
+    await harness.stop()
+    harness.files.crash(power=True)
+    harness.open()
+    assert harness.log.next_offset == 20 + kept
+    assert harness.log.offsets.consumers.get(1) == lowered
+    assert not harness.recovery.clamped
+
+
+@pytest.mark.parametrize("refused", ["write", "sync"])
+async def test_nothing_is_appended_while_an_offset_cannot_be_lowered_for_good(
+    harness, refused
+) -> None:
+    harness.log.offsets.consumers.store(1, 9)
+    await harness.stop()
+    segment = harness.files.content(harness.path(f"{0:020}.log"))
+    del segment[5 * 305 :]
+    harness.files.refuses = {refused: errno.EIO}
+    harness.open()
+    harness.files.refuses = {}
+    assert harness.log.offsets.consumers.get(1) == 4
+    assert len(await read_all(harness.log)) == 5
+    with pytest.raises(LogFailedError, match="lowered for good"):
+        append(harness.log, b"y")
+    await harness.kill()
+    assert harness.log.offsets.consumers.get(1) == 4
+    append(harness.log, b"y")
 
 
 async def test_a_record_cut_or_flipped_anywhere_leaves_the_one_before(harness) -> None:
