@@ -51,6 +51,9 @@ _BUFFER_BEFORE_LOGIN: Final = 4 * 1024
 _TURN_SECONDS: Final = 0.002
 """How long requests of one connection are served before others get their turn."""
 
+_LEAST_PROGRESS: Final = 16
+"""Who holds memory that others wait for has to fill this part of it within the frame time-out."""
+
 _LINGER_SECONDS: Final = 2.0
 """How long bytes that nobody wants are received, so that the replies before them arrive."""
 
@@ -264,15 +267,17 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._unanswered = 0  # bytes of that one and of those waiting
         self._turn_left = _TURN_SECONDS
         self._awaits_turn = False  # others have theirs, then this one goes on
-        self._is_holding = False  # something is accounted for in the receive memory
+        self._held = 0  # bytes that are accounted for, or wait to be, in the receive memory
         self._is_granted = True  # memory for what comes next
-        self._has_received = False
         self._is_reading = True
         self._is_writable = True
         self._is_at_end = False  # the client sends nothing more
         self._lingers = False  # when all is answered, the client may still be sending
         self._ended_at: float | None = None  # when our side was ended
+        self._received = 0
         self._received_at = 0.0
+        self._filled = 0  # bytes received when there was progress last
+        self._filled_at = 0.0
         self._is_narrow = False  # may leave no more than a small reply untaken
         self._high_water = listener.limits.write_high_water
         self._untaken = 0  # as far as others know
@@ -298,7 +303,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._limit_unsent(self._transport)
         limit = self._limits.max_frame_size_before_login
         self._decoder = FrameDecoder(limit, _BUFFER_BEFORE_LOGIN)
-        self._received_at = self._sent_at = self._clock.monotonic()
+        self._received_at = self._sent_at = self._filled_at = self._clock.monotonic()
         self._logger.debug("connected")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -324,12 +329,12 @@ class _TcpConnection(asyncio.BufferedProtocol):
         decoder = self._decoder
         if decoder is None:
             return
-        if not self._has_received:
-            self._has_received = True
-            if is_client_hello(decoder.get_buffer()[:nbytes]):
-                self._give_up("a TLS handshake, but this port does not speak TLS")
-                self._update()
-                return
+        is_first = not self._received
+        self._received += nbytes
+        if is_first and is_client_hello(decoder.get_buffer()[:nbytes]):
+            self._give_up("a TLS handshake, but this port does not speak TLS")
+            self._update()
+            return
         for frame in decoder.received(nbytes):
             self._waiting.append(frame)
             self._unanswered += HEADER_SIZE + len(frame.body)
@@ -400,6 +405,20 @@ class _TcpConnection(asyncio.BufferedProtocol):
         ):
             self._logger.info("connection closed: a frame was begun and not finished")
             transport.abort()
+        elif self._is_in_the_way(now):
+            self._logger.warning(
+                "connection dropped: it hardly fills memory that others wait for",
+                held=self._held,
+            )
+            transport.abort()
+
+    def _is_in_the_way(self, now: float) -> bool:
+        """Whether the client hardly fills memory that others wait for."""
+        least = max(DEFAULT_BUFFER_SIZE, self._held // _LEAST_PROGRESS)
+        if not (self._held and self._is_reading) or self._received - self._filled >= least:
+            self._filled, self._filled_at = self._received, now
+        is_slow = now - self._filled_at >= self._limits.frame_timeout
+        return is_slow and self._listener.memory.is_short
 
     # Serving
 
@@ -507,8 +526,8 @@ class _TcpConnection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         size = self._unanswered + (0 if decoder is None else decoder.pending_bytes)
-        if size or self._is_holding:
-            self._is_holding = size > 0
+        if size or self._held:
+            self._held = size
             self._is_granted = self._listener.memory.hold(self, size)
         if decoder is not None:
             wanted = self._is_granted and self._is_writable and self._has_room()

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import itertools
 import socket
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import pytest
@@ -480,6 +480,55 @@ async def test_who_stalls_with_the_memory_is_dropped_and_frees_the_others() -> N
             assert await two.is_closed()
             assert len(node.events("not finished")) == 2
             assert node.listener.memory.used == 0
+
+
+async def trickle(node: TcpNode, clients: list[WireClient], *, size: int, seconds: int) -> None:
+    """Let each client send so many bytes again and again while time passes."""
+    for _ in range(seconds // 10):
+        for client in clients:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await client.send(bytes(size))
+        await asyncio.sleep(0.02)
+        await node.clock.advance(10)
+
+
+async def test_who_hardly_fills_the_memory_that_others_wait_for_is_dropped() -> None:
+    body = bytes(4 * MIB)
+    async with tcp_node(receive_memory=5 * MIB, max_frame_size=4 * MIB + 256) as node:
+        async with node.client() as one, node.client() as two, node.client() as other:
+            for slow in (one, two):
+                await slow.send(frame(body)[: 3 * MIB])
+            await node.until(lambda: node.listener.memory.used > 5 * MIB)
+            await trickle(node, [one, two], size=1, seconds=300)
+            assert node.open_connections == 3, "nobody wants what they hold"
+            sending = asyncio.create_task(other.send(frame(body)))
+            await asyncio.sleep(0.05)
+            assert not sending.done()
+            await trickle(node, [one, two], size=1, seconds=100)
+            assert len(await other.receive_many(1)) == 1
+            await sending
+            assert 1 <= len(node.events("hardly fills")) <= 2, (
+                node.events(),
+                len(node.served),
+                node.listener.memory.used,
+                node.replies.size,
+            )
+            assert node.open_connections >= 1
+
+
+async def test_who_fills_its_memory_in_earnest_may_take_its_time() -> None:
+    body = bytes(4 * MIB)
+    async with tcp_node(receive_memory=5 * MIB, max_frame_size=4 * MIB + 256) as node:
+        async with node.client() as slow, node.client() as other:
+            await slow.send(frame(body)[: 2 * MIB + 256])
+            await node.until(lambda: node.listener.memory.used >= 3 * MIB)
+            sending = asyncio.create_task(other.send(frame(body)))
+            await trickle(node, [slow], size=128 * KIB, seconds=160)
+            assert len(await slow.receive_many(1)) == 1
+            assert len(await other.receive_many(1)) == 1
+            await sending
+            assert node.events() == []
 
 
 # --- The client ends its side -------------------------------------------------------------------
