@@ -13,13 +13,17 @@ from windsprite_server.core.address import Address
 SocketAddress: TypeAlias = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 _ATTEMPTS: Final = 32
+_KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+"""Seconds of silence, then so many seconds from one question to the next, and so many of them."""
+
 _MAPPED: Final = "::ffff:"
 
 
 async def listen(address: Address, backlog: int) -> list[socket.socket]:
     """Listen on all addresses that a host stands for, at the same port of each.
 
-    `::` includes all IPv4 addresses where the system can do that.
+    `::` includes all IPv4 addresses where the system can do that. Connections end when the machine
+    of their client does not answer for two minutes: it was switched off, or the network was.
 
     Raises:
         OSError: None of them can be listened on, or one of them is taken.
@@ -76,7 +80,13 @@ def _bind_all(addresses: Sequence[SocketAddress], backlog: int) -> list[socket.s
 
 def _bind(family: socket.AddressFamily, where: tuple[Any, ...], backlog: int) -> socket.socket:
     every = where[0] == "::" and socket.has_dualstack_ipv6()
-    return socket.create_server(where, family=family, backlog=backlog, dualstack_ipv6=every)
+    sock = socket.create_server(where, family=family, backlog=backlog, dualstack_ipv6=every)
+    # Connections inherit it from the socket that accepts them.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE:
+        if hasattr(socket, name):  # not on every platform
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return sock
 
 
 def host_and_port(address: Sequence[Any] | None) -> tuple[str, int] | None:

@@ -48,6 +48,21 @@ def test_a_taken_port_is_an_error_and_leaves_nothing_open(opened: list[socket.so
     opened += bind_all([(V4, ("127.0.0.1", port))], 5)
 
 
+def test_the_system_notices_when_the_machine_of_a_client_is_gone(
+    opened: list[socket.socket],
+) -> None:
+    opened += bind_all([(V4, ("127.0.0.1", 0))], 5)
+    with socket.create_connection(opened[0].getsockname()):
+        connection, _ = opened[0].accept()
+        with connection:
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            idle, interval, count = (
+                connection.getsockopt(socket.IPPROTO_TCP, option) for option in options
+            )
+            assert idle + interval * count <= 120
+
+
 async def test_a_name_that_nobody_knows() -> None:
     with pytest.raises(socket.gaierror):
         await listen(Address("no-such-host.invalid", 0), 5)
