@@ -73,7 +73,10 @@ from windsprite_protocol.v0_11.calling import EvictedError, RemoteError
 logger = logging.getLogger("windsprite")
 
 LOGIN_PATIENCE: Final = 5.0
-"""Seconds after which a server that cannot log us in now is left for another one."""
+"""Seconds after which a server that cannot log us in now is left for another one.
+
+One that does not answer is left after a share of the `request_timeout`, not before.
+"""
 
 CLOSE_TIMEOUT: Final = 1.0
 """Seconds that closing a socket may take."""
@@ -369,7 +372,7 @@ class Link:
         for candidate in plan:
             await self._sleep(candidate.not_before - self._environment.monotonic())
             try:
-                session = await self._open(candidate, alone=len(plan) == 1)
+                session = await self._open(candidate, others=len(plan) - 1)
                 return await self._settle(session)
             except _Unusable as error:
                 logger.info("cannot use %s: %s", candidate.endpoint, error.reason)
@@ -406,7 +409,7 @@ class Link:
                 return await self._establish()
             here = self._session.location
             try:
-                session = await self._open(Candidate(here.dialled, here.node_id), alone=True)
+                session = await self._open(Candidate(here.dialled, here.node_id), others=0)
                 return await self._settle(session)
             except _Unusable:
                 return await self._establish()
@@ -416,8 +419,8 @@ class Link:
 
     # --- One server ----------------------------------------------------------------------------
 
-    async def _open(self, candidate: Candidate, *, alone: bool) -> Session:
-        """Dial a server and log in there, if we have credentials."""
+    async def _open(self, candidate: Candidate, *, others: int) -> Session:
+        """Dial a server and log in there; `others` may be better if it is of no use now."""
         endpoint = candidate.endpoint
         holder: list[Connection] = []
         try:
@@ -440,17 +443,20 @@ class Link:
         session = Session(connection, location, self._environment)
         try:
             if self._credentials is not None:
-                await self._log_in(session, self._credentials, alone=alone)
+                await self._log_in(session, self._credentials, others)
         except BaseException:
             self._close(connection)
             raise
         return session
 
-    async def _log_in(self, session: Session, credentials: Credentials, *, alone: bool) -> None:
+    async def _log_in(self, session: Session, credentials: Credentials, others: int) -> None:
         """Log in; where the server cannot do it now, the same bytes are sent again for a while."""
         start = self._environment.monotonic()
-        deadline = start + self._options.request_timeout
-        patience_ends = deadline if alone else start + LOGIN_PATIENCE
+        time_limit = patience = self._options.request_timeout
+        if others:
+            patience = min(time_limit, LOGIN_PATIENCE)
+            time_limit = max(patience, time_limit / (1 + others))
+        deadline, patience_ends = start + time_limit, start + patience
         prepared = session.prepare_login(credentials)
         repeats = 0
         while True:
@@ -491,7 +497,7 @@ class Link:
                 hops += 1
                 target = Candidate(decision.endpoint, decision.node_id)
                 try:
-                    at_leader = await self._open(target, alone=False)
+                    at_leader = await self._open(target, others=1)
                 except _Unusable as error:
                     self._warn_of_staying(session, f"the leader cannot be used: {error.reason}")
                     return session

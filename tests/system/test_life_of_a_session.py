@@ -146,6 +146,25 @@ async def test_calls_behind_a_logout_do_not_look_for_another_session() -> None:
         assert len(node.connects) == 1
 
 
+@pytest.mark.parametrize("deaf", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+@in_virtual_time
+async def test_servers_that_never_answer_a_login_do_not_keep_from_one_that_does(
+    deaf: int, seed: int
+) -> None:
+    async with await ScriptedCluster(leader=2).start(3) as cluster:
+        for node in cluster.nodes[:deaf]:
+            node.always(LoginAttempt, Silence())
+        environment = SeededEnvironment(seed)
+        async with windsprite.connect(cluster.url(), environment=environment) as client:
+            await client.ping()
+        # The one server that there is may take its time.
+        (slow,) = cluster.nodes[2:]
+        slow.script(LoginAttempt, [Delay(25)])
+        async with windsprite.connect(cluster.url(2), environment=environment) as client:
+            await client.ping()
+
+
 # --- Losing a session ----------------------------------------------------------------------------
 
 
@@ -296,7 +315,7 @@ async def test_others_go_on_while_the_leader_does_not_answer(names_itself: bool)
         assert raised.value.code is ErrorCode.TRANSIENT_NOT_ACCEPTED
         assert now() - began == pytest.approx(20, abs=0.2)
         assert max(waits) < 0.1
-        assert len(new.connects) == 1
+        assert len(new.connects) <= 2
 
 
 @pytest.mark.parametrize("interregnum", [0, 3])
@@ -332,9 +351,9 @@ async def test_the_heart_beats_during_a_move() -> None:
         with pytest.raises(windsprite.Unavailable):
             await client.create_stream("orders", timeout=3)
         before = old.count(Ping)
-        await asyncio.sleep(21)
+        await asyncio.sleep(11)
         assert new.connections, "still trying to log in"
-        assert old.count(Ping) - before == 4
+        assert old.count(Ping) - before == 2
 
 
 # --- The heartbeat -------------------------------------------------------------------------------
