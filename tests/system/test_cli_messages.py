@@ -305,6 +305,25 @@ def test_follow_goes_on_until_ctrl_c(
     assert (reader.returncode, out, err) == (130, b"", b"")
 
 
+@pytest.mark.parametrize("owner", [(), ("--consumer", "reader"), ("--group", "readers")])
+def test_follow_begins_again_in_a_topic_that_was_purged(
+    server: str, cli: CommandLine, stream: str, file: Path, owner: tuple[str, ...]
+) -> None:
+    send = ("send", stream, "t", "--create", "--file", str(file))
+    file.write_bytes(b"one\ntwo\nthree\nfour\n")
+    cli.ok(*send)
+    with start_program(server, "poll", stream, "t", *owner, "--follow", "--raw") as reader:
+        assert reader.stdout is not None
+        try:
+            assert [reader.stdout.readline() for _ in range(4)][-1] == b"four\n"
+            cli.ok("topic", "purge", stream, "t")
+            file.write_bytes(b"new\nnewer\n")
+            cli.ok(*send)
+            assert [reader.stdout.readline() for _ in range(2)] == [b"new\n", b"newer\n"]
+        finally:
+            reader.kill()
+
+
 def test_ctrl_c_while_the_input_is_silent(server: str, cli: CommandLine, stream: str) -> None:
     with start_program(server, "send", stream, "t", "--create", stdin=subprocess.PIPE) as sender:
         assert sender.stdin is not None

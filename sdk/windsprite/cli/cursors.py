@@ -26,6 +26,7 @@ class Cursor:
             no message.
         count: Messages wanted; None: as many as there are.
         follow: Whether to go on behind the newest message.
+        again: Where a follower goes on in a partition that was emptied, or has lost its end.
 
     Attributes:
         start: Where the next poll begins.
@@ -33,11 +34,20 @@ class Cursor:
     """
 
     def __init__(
-        self, partition: int, start: Start, *, newest: int | None, count: int | None, follow: bool
+        self,
+        partition: int,
+        start: Start,
+        *,
+        newest: int | None,
+        count: int | None,
+        follow: bool,
+        again: From = From.first(),  # noqa: B008 - a constant
     ) -> None:
         self.partition = partition
         self.start = _begin(start, newest, count or 1)
         self._end = None if follow else -1 if newest is None else newest
+        self._again = again
+        self._highest = -1
         self._left = count
         self._typical_size: int | None = None
         self.is_done = self._end == -1
@@ -58,8 +68,11 @@ class Cursor:
             messages = [message for message in messages if message.offset <= self._end]
         if not messages:
             self.is_done = self._end is not None
+            if batch.current_offset < self._highest:
+                self.start = self._again
+                self._highest = -1
             return messages
-        newest = messages[-1].offset
+        newest = self._highest = messages[-1].offset
         self.start = From.offset(newest + 1)
         size = sum(len(message.payload) for message in messages)
         self._typical_size = _MESSAGE_OVERHEAD + size // len(messages)

@@ -10,6 +10,7 @@ from typing import Final
 from windsprite import (
     AlreadyExists,
     Client,
+    From,
     Identifier,
     PartitionNotOwned,
     ReceivedMessage,
@@ -115,7 +116,12 @@ class GroupReading:
         self._seen.add(partition)
         newest = self._newest.get(partition)
         return Cursor(
-            partition, start, newest=newest, count=self._left, follow=self._span.is_endless
+            partition,
+            start,
+            newest=newest,
+            count=self._left,
+            follow=self._span.is_endless,
+            again=From.next(),
         )
 
     async def _step(self, cursor: Cursor) -> Sequence[ReceivedMessage]:

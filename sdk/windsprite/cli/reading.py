@@ -157,7 +157,14 @@ class Reading:
         """Read all of it."""
         span = self._span
         cursors = [
-            Cursor(number, span.start, newest=newest, count=span.count, follow=span.is_endless)
+            Cursor(
+                number,
+                span.start,
+                newest=newest,
+                count=span.count,
+                follow=span.is_endless,
+                again=From.first() if self._consumer is None else From.next(),
+            )
             for number, newest in self._place.newest.items()
         ]
         await (self._follow(cursors) if span.is_endless else self._drain(cursors))

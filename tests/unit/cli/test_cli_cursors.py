@@ -94,6 +94,20 @@ def test_a_follower_is_never_done_and_goes_on_where_it_was() -> None:
     assert not cursor.is_done
 
 
+def test_a_follower_begins_again_when_the_partition_was_emptied() -> None:
+    for again in (From.first(), From.next()):
+        log = Log(10)
+        cursor = Cursor(0, FIRST, newest=9, count=None, follow=True, again=again)
+        assert len(cursor.take(log.poll(cursor.start, cursor.count))) == 10
+        assert cursor.take(log.poll(cursor.start, cursor.count)) == ()
+        assert cursor.start == From.offset(10)
+        log.size = 3
+        assert cursor.take(log.poll(cursor.start, cursor.count)) == ()
+        assert cursor.start == again
+        assert [message.offset for message in cursor.take(log.poll(again, 10))] == [0, 1, 2]
+        assert cursor.start == From.offset(3)
+
+
 def test_replies_have_a_size_that_fits_memory() -> None:
     small, large = Log(50_000, payload=b"x" * 30, limit=10**6), Log(200, payload=b"x" * 10**6)
     read(Cursor(0, FIRST, newest=49_999, count=None, follow=False), small)
