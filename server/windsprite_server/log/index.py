@@ -114,10 +114,8 @@ class SegmentIndex:
         return self._entry(bisect_right(self._offsets, offset) - 1)
 
     def before_time(self, timestamp: int) -> Entry | None:
-        """The last entry with an earlier append time; the first one if there is none."""
-        if not self._offsets:
-            return None
-        return self._entry(max(0, bisect_left(self._timestamps, timestamp) - 1))
+        """The last entry with an earlier append time."""
+        return self._entry(bisect_left(self._timestamps, timestamp) - 1)
 
     def position_at_or_after(self, offset: int) -> int | None:
         """Where the first noted batch begins that starts at `offset` or later."""

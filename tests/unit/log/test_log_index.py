@@ -47,7 +47,7 @@ def test_offsets_are_found_from_both_sides() -> None:
 def test_times_are_looked_for_from_an_earlier_batch_on() -> None:
     assert INDEX.before_time(2000) == Entry(10, 1000, 0)
     assert INDEX.before_time(2001) == Entry(20, 2000, 300)
-    assert INDEX.before_time(0) == Entry(10, 1000, 0)
+    assert INDEX.before_time(1000) is None
     assert SegmentIndex(1).before_time(5) is None
 
 
