@@ -77,8 +77,8 @@ async def poll(
 ) -> None:
     """Read messages and write them to the standard output.
 
-    Without --partition all partitions of the topic are read: one after the
-    other, or by turns with --follow.
+    Without --partition all partitions that the topic has at the start are
+    read: one after the other, or by turns with --follow.
 
     With --group the command is a member of the group as long as it runs, and
     reads the partitions that the server gives it. When members come or go,
