@@ -32,6 +32,7 @@ from windsprite.retries import (
     Step,
 )
 from windsprite.session import Prepared, Request, Session
+from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.generation import Plane
 from windsprite_protocol.model.identifiers import PollingKind
 from windsprite_protocol.model.messages import PollMessages
@@ -245,7 +246,9 @@ class Caller:
             return course.broken(broken.reason, sent=broken.sent)
         except RemoteError as error:
             now = self._environment.monotonic()
-            return course.refused(error.code, executed=error.executed, now=now)
+            # Of a number that nobody knows here, only its own text tells which one it is.
+            sentence = str(error) if error.code is ErrorCode.ERROR else ""
+            return course.refused(error.code, executed=error.executed, now=now, sentence=sentence)
         except EvictedError as error:
             now = self._environment.monotonic()
             return course.refused(error.code, executed=False, now=now)

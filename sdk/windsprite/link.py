@@ -470,7 +470,7 @@ class Link:
                 pause = RESEND.wait(repeats, self._environment.uniform)
                 out_of_time = self._environment.monotonic() + pause >= patience_ends
                 if error.code not in _NOT_NOW or out_of_time:
-                    raise _refused_login(error.code) from error
+                    raise _refused_login(error.code, str(error)) from error
                 repeats += 1
                 await self._sleep(pause)
             else:
@@ -581,7 +581,7 @@ class Link:
         )
 
 
-def _refused_login(code: ErrorCode, sentence: str = "") -> Exception:
+def _refused_login(code: ErrorCode, sentence: str) -> Exception:
     """What a refused login means: the end, or that another server may be better."""
     error = error_of(code, "login refused", sentence)
     if isinstance(error, AuthenticationError | InvalidRequest):

@@ -129,20 +129,21 @@ class Course:
         """Whether it is a write that may have been executed already."""
         return self._in_doubt
 
-    def refused(self, code: ErrorCode, *, executed: bool, now: float) -> Step:
+    def refused(self, code: ErrorCode, *, executed: bool, now: float, sentence: str = "") -> Step:
         """What to do after the server answered with an error.
 
         Args:
             code: The error; that of an eviction is what the eviction amounts to.
             executed: Whether the server executed the request and its state turned it down.
             now: The time, in seconds.
+            sentence: What happened, if more is known than the number says.
         """
         if executed:
             # Under this very request number: nothing is in doubt any more.
-            return Fail(error_of(code, self._doing))
+            return Fail(error_of(code, self._doing, sentence))
         if code in _NOT_NOW:
             return self._not_now(code, now)
-        error = error_of(code, self._doing)
+        error = error_of(code, self._doing, sentence)
         if code is ErrorCode.STALE_CLIENT:
             return self.broken(error, sent=True)
         if code in _SESSION_GONE and self._can_log_in:
