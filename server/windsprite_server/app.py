@@ -70,7 +70,9 @@ from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.tcp import TcpLimits, TcpListener
 from windsprite_server.transport.wire import Wire
 
-_ROOT_PASSWORD: Final = "root-password"  # noqa: S105 - the name of a file
+ROOT_PASSWORD_FILE: Final = "root-password"  # noqa: S105 - the name of a file
+"""Where a password is that was made for the root user, in the data directory."""
+
 _DEFAULT_ROOT: Final = "iggy"
 _RANDOM_PASSWORD_BYTES: Final = 24
 _HEADER_BYTES: Final = 256
@@ -316,7 +318,7 @@ class Server:
         else:
             username = _DEFAULT_ROOT
             password = self._ids.token(_RANDOM_PASSWORD_BYTES).hex()
-            file = directory.path / _ROOT_PASSWORD
+            file = directory.path / ROOT_PASSWORD_FILE
             replace_durably(file, password.encode() + b"\n", mode=0o600)
             self._logger.warning(
                 "a password was made for the root user", username=username, file=str(file)

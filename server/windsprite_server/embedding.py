@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from urllib.parse import quote
 
-from windsprite_server.app import Server
+from windsprite_server.app import ROOT_PASSWORD_FILE, Server
 from windsprite_server.core.address import join_host_port
 from windsprite_server.core.clock import SystemClock
 from windsprite_server.core.log_setup import make_quiet_logger
@@ -31,7 +31,7 @@ class EmbeddedServer:
         port: The port, a free one unless `tcp.address` says otherwise.
         data_dir: The directory that holds everything.
         connection_string: Makes a client log in as the root user that the settings name, or as
-            that of a new server on this machine. It holds the password.
+            the one that the first start made. It holds the password.
     """
 
     host: str
@@ -82,7 +82,11 @@ async def embedded(
 def _connection_string(settings: Settings, host: str, port: int) -> str:
     root = settings.root
     username = _DEFAULT_ROOT if root.username is None else root.username
-    password = _DEFAULT_ROOT if root.password is None else root.password.get_secret_value()
+    if root.password is not None:
+        password = root.password.get_secret_value()
+    else:
+        made = settings.data_dir / ROOT_PASSWORD_FILE
+        password = made.read_text().strip() if made.exists() else _DEFAULT_ROOT
     credentials = f"{quote(username, safe='')}:{quote(password, safe='')}"
     options = "?tls=true" if settings.tcp.tls.enabled else ""
     return f"iggy://{credentials}@{join_host_port(host, port)}{options}"

@@ -83,6 +83,16 @@ async def test_settings_by_table_and_key(tmp_path: Path) -> None:
             await windsprite.connect(server.connection_string + "?reconnection_retries=0")
 
 
+async def test_at_all_addresses_its_password_is_the_one_that_was_made(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with (
+            windsprite_server.embedded(tmp_path / "data", tcp={"address": "0.0.0.0:0"}) as server,
+            windsprite.connect(server.connection_string) as client,
+        ):
+            assert ":iggy@" not in server.connection_string
+            assert await client.get_streams() == ()
+
+
 async def test_with_tls(tmp_path: Path) -> None:
     authority = Authority()
     files = Files(tmp_path, authority.issue())
