@@ -27,7 +27,7 @@ ASSIGNMENT_AGE: Final = 1.0
 """Seconds after which a member asks for its partitions again; no server says that they changed."""
 
 ATTEMPTS: Final = 3
-"""How often a member asks for its partitions if its session changes while it does."""
+"""How often a member asks for its partitions if its membership ends while it does."""
 
 
 class Assigning(Protocol):
@@ -168,10 +168,17 @@ class GroupPartitions:
         for _ in range(ATTEMPTS):
             session = self._link.session_number
             assignment, is_old = await self._ask()
-            if session == self._link.session_number and self._link.current is not None:
+            is_same = session == self._link.session_number and self._link.current is not None
+            if is_same and (assignment is not None or not self._join):
                 break
         else:
-            raise Unavailable(f"consume {self._source}: the connection is lost time and again")
+            raise Unavailable(f"consume {self._source}: the membership is lost time and again")
+        if assignment is None:
+            raise NotFound(
+                f"consume {self._source}: this client is no member of the group",
+                code=ErrorCode.CONSUMER_GROUP_MEMBER_NOT_FOUND,
+                hint="call join_consumer_group before, or leave out join",
+            )
         is_continued = is_old and session == self.session
         if assignment != self._known or not is_continued:
             logger.info("%s: the partitions are %s", self._source, list(assignment.partitions))
@@ -185,24 +192,16 @@ class GroupPartitions:
             self._pace.found_nothing(now, min(self._longest_pause, ASSIGNMENT_AGE))
             self.due_at = self._pace.ready_at
 
-    async def _ask(self) -> tuple[GroupAssignment, bool]:
-        """The partitions, and whether we were a member before."""
-        assignment = None
+    async def _ask(self) -> tuple[GroupAssignment | None, bool]:
+        """The partitions, None if we are no member; and whether we were one before."""
         if self._has_joined or not self._join:
             assignment = await self._source.assignment(self._group)
-        if assignment is not None:
-            return assignment, True
-        if self._join:
-            await self._source.join(self._group, create=self._create)
-            self._has_joined = True
-            assignment = await self._source.assignment(self._group)
-        if assignment is None:
-            raise NotFound(
-                f"consume {self._source}: this client is no member of the group",
-                code=ErrorCode.CONSUMER_GROUP_MEMBER_NOT_FOUND,
-                hint="" if self._join else "call join_consumer_group before, or leave out join",
-            )
-        return assignment, False
+            if assignment is not None or not self._join:
+                return assignment, True
+        await self._source.join(self._group, create=self._create)
+        self._has_joined = True
+        # It may have ended again: with the session, or with the group.
+        return await self._source.assignment(self._group), False
 
     async def leave(self) -> None:
         """End the membership, if it is ours."""

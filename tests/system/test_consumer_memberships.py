@@ -1,0 +1,58 @@
+"""Memberships that end while a consumer begins, against a scripted server, in virtual time."""
+
+from typing import Any
+
+import pytest
+
+import windsprite
+from support.environment import SeededEnvironment
+from support.scripted_partition import ScriptedPartition
+from support.scripted_server import Cut, ScriptedCluster, Step
+from support.virtual_time import in_virtual_time
+from windsprite_protocol.model.groups import JoinConsumerGroup, SyncConsumerGroup
+from windsprite_protocol.model.outcomes import Success
+
+WHERE = ("orders", "events")
+ENDS: dict[str, tuple[type[Any], list[Step]]] = {
+    "at once": (JoinConsumerGroup, [Success()]),
+    "twice": (JoinConsumerGroup, [Success(), Success()]),
+    "with the session": (SyncConsumerGroup, [Cut()]),
+    "with the session, which is not joined again": (SyncConsumerGroup, [Cut(), Success()]),
+    "seventy times": (JoinConsumerGroup, [Success()] * 70),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@in_virtual_time
+async def test_a_membership_that_ends_before_it_is_looked_at_begins_again(end: str) -> None:
+    async with await ScriptedCluster().start() as cluster:
+        ScriptedPartition(cluster, 3)
+        kind, steps = ENDS[end]
+        cluster.nodes[0].script(kind, steps)
+        connecting = windsprite.connect(
+            cluster.url(), environment=SeededEnvironment(), reestablish_after=0.0
+        )
+        async with connecting as client, client.consumer(*WHERE, group="g") as consumer:
+            assert [(await consumer.get()).offset for _ in range(3)] == [0, 1, 2]
+
+
+@in_virtual_time
+async def test_a_membership_that_never_begins_is_given_up() -> None:
+    async with await ScriptedCluster().start() as cluster:
+        ScriptedPartition(cluster, 3)
+        cluster.nodes[0].always(JoinConsumerGroup, Success())
+        connecting = windsprite.connect(cluster.url(), environment=SeededEnvironment())
+        async with connecting as client:
+            with pytest.raises(windsprite.Unavailable, match="membership"):
+                await client.consumer(*WHERE, group="g", patience=20).get()
+
+
+@in_virtual_time
+async def test_who_does_not_join_by_itself_is_told_at_once() -> None:
+    async with await ScriptedCluster().start() as cluster:
+        ScriptedPartition(cluster, 3)
+        connecting = windsprite.connect(cluster.url(), environment=SeededEnvironment())
+        async with connecting as client:
+            with pytest.raises(windsprite.NotFound, match="no member"):
+                await client.consumer(*WHERE, group="g", join=False).get()
+            assert cluster.nodes[0].count(SyncConsumerGroup) == 1
