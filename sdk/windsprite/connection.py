@@ -16,10 +16,13 @@ to the oldest request without an answer. What keeps that true whatever happens:
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, Final, cast
 
 from windsprite.address import Endpoint
@@ -150,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pending.append(pending)
         self.last_activity = now
         self._watch(min(deadline, pending.patience_ends))
-        self._transport.writelines(parts)
+        _write_all(self._transport, parts)
         return await pending.answer
 
     def close(self) -> None:
@@ -286,6 +289,16 @@ class Connection(asyncio.BufferedProtocol):
             )
 
 
+def _write_all(transport: asyncio.WriteTransport, parts: Sequence[Buffer]) -> None:
+    if isinstance(transport, asyncio.Transport):
+        # `writelines` of asyncio's own transports fails if they are closing, from Python 3.12 on,
+        # and up to 3.12.8 and 3.13.1 it does not pause whoever writes more than the other side
+        # reads (CVE-2024-12254). Those of uvloop are no instances.
+        transport.write(b"".join(parts))
+    else:
+        transport.writelines(parts)
+
+
 def _evicted() -> ConnectionLost:
     return ConnectionLost("the server ended the session", code=ErrorCode.STALE_CLIENT)
 
@@ -312,7 +325,7 @@ async def open_connection(
     tls_domain: str = "",
     on_lost: Callable[[WindspriteError], None] | None = None,
 ) -> Connection:
-    """Dial a server.
+    """Dial a server; of a name with several addresses, each of them until one answers.
 
     Args:
         endpoint: Where.
@@ -325,17 +338,60 @@ async def open_connection(
         on_lost: Called once when the connection is gone, with the reason.
 
     Raises:
-        OSError: Nobody answers there, TLS fails, or the time is over (`TimeoutError`).
+        OSError: Nobody answers there, TLS fails, or the time is over; its text says why.
     """
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(time_limit):
+    ends = loop.time() + time_limit
+
+    async def dial(host: str) -> Connection:
         _, connection = await loop.create_connection(
             lambda: Connection(
                 environment, patience=patience, max_reply_size=max_reply_size, on_lost=on_lost
             ),
-            endpoint.host,
+            host,
             endpoint.port,
             ssl=tls,
             server_hostname=(tls_domain or endpoint.host) if tls else None,
         )
-    return connection
+        return connection
+
+    errors: list[OSError] = []
+    try:
+        async with asyncio.timeout_at(ends):
+            hosts = await _addresses(endpoint)
+        for index, host in enumerate(hosts):
+            # One that swallows what is sent to it leaves time for the others.
+            share = (ends - loop.time()) / (len(hosts) - index)
+            try:
+                async with asyncio.timeout(share):
+                    return await dial(host)
+            except OSError as error:
+                errors.append(error)
+    except OSError as error:
+        errors.append(error)
+    raise OSError(" and ".join(dict.fromkeys(map(_why, errors)))) from errors[-1]
+
+
+async def _addresses(endpoint: Endpoint) -> list[str]:
+    """The IP addresses of a host, in the order in which they are to be tried."""
+    try:
+        ip_address(endpoint.host)
+    except ValueError:
+        pass
+    else:
+        return [endpoint.host]  # asking for it would take a thread
+    found = await asyncio.get_running_loop().getaddrinfo(
+        endpoint.host, endpoint.port, type=socket.SOCK_STREAM
+    )
+    return [
+        f"{address[0]}%{address[3]}" if len(address) > 3 and address[3] else str(address[0])
+        for *_, address in found
+    ]
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if error.errno is not None and "Connect call failed" in str(error):
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or type(error).__name__

@@ -17,7 +17,7 @@ A connection ends in one of these ways:
   server ends its own side only, and drops what still comes in for a moment.
 - It is broken, makes no progress or is one too many: it is cut.
 
-uvloop keeps the buffers it is given until they are sent: nothing handed to `writelines` may change
+uvloop keeps the buffers it is given until they are sent: nothing handed to it may change
 afterwards.
 """
 
@@ -44,6 +44,7 @@ from windsprite_server.transport.receive_memory import ReceiveMemory
 from windsprite_server.transport.sockets import host_and_port, listen
 from windsprite_server.transport.tls import TlsStream, is_client_hello
 from windsprite_server.transport.wire import Answer, Wire
+from windsprite_server.transport.writing import write_all
 
 _BUFFER_BEFORE_LOGIN: Final = 4 * 1024
 """Bytes that a connection of somebody unknown is given to send into."""
@@ -425,7 +426,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
     def _push(self, answer: Answer) -> None:
         """Send what the client did not ask for."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(answer.parts)
+            write_all(self._transport, answer.parts)
             self._written += answer.size
 
     @property
@@ -462,7 +463,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
                 self._unanswered = 0
                 self._give_up(answer.bad)
             if unsent > self._high_water:
-                transport.writelines(out)
+                write_all(transport, out)
                 out = []
                 unsent = transport.get_write_buffer_size()
             if now() - began >= self._turn_left:
@@ -470,7 +471,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
                 asyncio.get_running_loop().call_soon(self._next_turn)
         self._turn_left -= now() - began
         if out:
-            transport.writelines(out)
+            write_all(transport, out)
             unsent = transport.get_write_buffer_size()
         if unsent != self._untaken:
             self._note_untaken(unsent)
@@ -510,7 +511,7 @@ class _TcpConnection(asyncio.BufferedProtocol):
         if connection.session is not None and not self._is_trusted and self._decoder is not None:
             self._is_trusted = True
             self._decoder.enlarge(self._limits.max_frame_size)
-        transport.writelines(answer.parts)
+        write_all(transport, answer.parts)
         self._written += answer.size
         self._serve()
 

@@ -21,6 +21,7 @@ from windsprite_server.core.address import join_host_port
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.transport.sockets import host_and_port
+from windsprite_server.transport.writing import write_all
 
 _PIECE: Final = 64 * 1024
 """Bytes that are encrypted or decrypted at a time; memory of a connection is a few of these."""
@@ -215,7 +216,7 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
         except ssl.SSLError as error:
             self._fail(error)
         else:
-            self._socket.writelines(encrypted)
+            write_all(self._socket, encrypted)
 
     def can_write_eof(self) -> bool:
         """TLS can end one side before the other."""
