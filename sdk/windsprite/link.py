@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import re
 import ssl
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -435,7 +433,7 @@ class Link:
                 on_lost=lambda reason: self._lost(holder[0], reason) if holder else None,
             )
         except OSError as error:
-            reason = ConnectionFailed(f"cannot connect to {endpoint}: {_why(error)}")
+            reason = ConnectionFailed(f"cannot connect to {endpoint}: {error}")
             raise _Unusable(reason) from error
         holder.append(connection)
         self._roster.connected(endpoint, self._environment.monotonic())
@@ -587,13 +585,3 @@ def _refused_login(code: ErrorCode, sentence: str) -> Exception:
     if isinstance(error, AuthenticationError | InvalidRequest):
         return error
     return _Unusable(error)
-
-
-def _why(error: OSError) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    # Of addresses that were tried, asyncio keeps the numbers of the errors in its sentence only.
-    numbers = re.findall(r"\[Errno (\d+)\] Connect call failed", str(error))
-    if numbers:
-        return " and ".join(dict.fromkeys(os.strerror(int(number)) for number in numbers))
-    return error.strerror or str(error) or type(error).__name__

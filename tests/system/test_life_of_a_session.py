@@ -6,7 +6,8 @@ order, but nobody sits through it.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -42,6 +43,51 @@ def now() -> float:
 def cut_all(node: ScriptedNode) -> None:
     for connection in list(node.connections):
         connection.end()
+
+
+# --- Dialling ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def swallowing(address: str, port: int) -> Iterator[None]:
+    """A place that answers no attempt to connect: as many as fit wait there already."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server((address, port), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                waiting.connect(listening.getsockname())
+        yield
+
+
+@pytest.mark.parametrize("good", range(3))
+@in_virtual_time
+async def test_every_address_of_a_name_is_tried_in_time(good: int) -> None:
+    loop = asyncio.get_running_loop()
+    found = ["127.0.0.2", "127.0.0.3"]
+    found.insert(good, "127.0.0.1")
+
+    async def resolve(host: str, port: int, **_: Any) -> list[Any]:
+        names = found if host == "servers.test" else [host]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, port)) for name in names]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "getaddrinfo", resolve)
+        async with await ScriptedCluster().start() as cluster:
+            port = cluster.nodes[0].port
+            with swallowing("127.0.0.2", port), swallowing("127.0.0.3", port):
+                began = now()
+                async with connect(f"iggy://iggy:iggy@servers.test:{port}", dial_timeout=6):
+                    assert now() - began <= 6
+                found.remove("127.0.0.1")
+                with pytest.raises(windsprite.ConnectionFailed, match="no answer in time"):
+                    await connect(
+                        f"iggy://iggy:iggy@servers.test:{port}",
+                        dial_timeout=6,
+                        reconnection_retries=0,
+                    )
+                assert now() - began <= 12.1
 
 
 # --- Logging in and out --------------------------------------------------------------------------
