@@ -18,6 +18,9 @@ from windsprite_server.session import Sessions
 _PATIENCE: Final = 1.2
 """So many intervals may pass without a request."""
 
+# Turns of the event loop in which it looks at all sockets at least once.
+_TURNS_TO_READ: Final = 3
+
 
 class Memberships(Protocol):
     """Who is a member of consumer groups; `groups.registry.Groups` is one."""
@@ -70,6 +73,9 @@ class Heartbeats:
     async def _run(self) -> None:
         while True:
             await self._clock.sleep(self._interval)
+            # If it was this server that stood still, what clients said meanwhile is still unread.
+            for _ in range(_TURNS_TO_READ):
+                await self._clock.sleep(0)
             try:
                 self.check()
             except Exception:

@@ -1,5 +1,8 @@
 """Silent members of consumer groups on the wire, byte by byte (spec 01, 7.3; spec 05, 15.8)."""
 
+import contextlib
+import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +25,15 @@ from support.by_hand import (
 )
 from support.exchange import EMPTY, Peer, Stage, eviction, open_stage, status, success
 from support.password_gate import PasswordGate
+from support.server_process import server_process
+from support.wire_client import wire_client
+from windsprite_protocol.model.groups import (
+    CreateConsumerGroup,
+    JoinConsumerGroup,
+    SyncConsumerGroup,
+)
+from windsprite_protocol.model.streams import CreateStream
+from windsprite_protocol.model.topics import CreateTopic
 
 S, T, G = ident("s"), ident("t"), ident("g")
 INTERVAL = 30
@@ -165,3 +177,27 @@ async def test_a_request_that_waits_is_no_silence(
         assert answer.answer[216:220] == bytes(4)
         await stage.clock.advance(INTERVAL)
         await peer.expect(members(member(0, 0, 1)), 600, S + T + G)
+
+
+async def test_a_server_that_stood_still_first_hears_what_was_said(tmp_path: Path) -> None:
+    """The process is stopped for longer than members may be silent, and they are not."""
+    with server_process(tmp_path, environment={"WINDSPRITE_HEARTBEAT__INTERVAL": "2 s"}) as server:
+        ready = server.wait_ready()
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(wire_client(ready["tcp"])) for _ in range(3)]
+            for client in clients:
+                await client.login()
+            await clients[0].call(CreateStream("s"))
+            await clients[0].call(CreateTopic("s", 3, "t"))
+            await clients[0].call(CreateConsumerGroup("s", "t", "g"))
+            for client in clients:
+                await client.call(JoinConsumerGroup("s", "t", "g"))
+            server.send(signal.SIGSTOP)
+            for client in clients:
+                await client.send(*client.encode(SyncConsumerGroup("s", "t", "g")))
+            time.sleep(3)
+            server.send(signal.SIGCONT)
+            for client in clients:
+                told = (await client.receive()).told
+                assert (told.channel, len(told.payload)) == ("success", 16), "a member of one"
+        assert "silent" not in server.output

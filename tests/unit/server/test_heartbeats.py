@@ -129,6 +129,24 @@ async def test_who_waits_for_an_answer_is_not_silent(node: Node) -> None:
     assert node.evicted == [1]
 
 
+async def test_what_was_said_while_the_server_stood_still_is_heard_first(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = node.connect(1)
+    node.connect(2)
+    sleep = node.clock.sleep
+
+    async def read_between_turns(seconds: float) -> None:
+        await sleep(seconds)
+        if seconds <= 0:
+            node.hear(connection)
+
+    monkeypatch.setattr(node.clock, "sleep", read_between_turns)
+    node.clock.tick(100 * INTERVAL)
+    await node.clock.advance(0)
+    assert node.evicted == [2]
+
+
 async def test_the_wall_clock_makes_nobody_stale(node: Node) -> None:
     """Row 37 of the collected bug reports: the clock is set back an hour and forward a day."""
     connection = node.connect(1)
