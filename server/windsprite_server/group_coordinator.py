@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
-from windsprite_server.core.clock import Clock
+from windsprite_server.core.clock import Clock, let_sockets_be_read
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.groups.registry import GroupKey, Groups
 from windsprite_server.log.errors import LogClosedError, LogError
@@ -125,4 +125,5 @@ class GroupCoordinator:
             self._handoffs_began.clear()
             while (deadline := self.groups.deadline) is not None:
                 await self._clock.sleep(deadline - self._clock.monotonic())
+                await let_sockets_be_read(self._clock)
                 self.groups.finish_handoffs(self._clock.monotonic())

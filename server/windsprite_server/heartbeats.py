@@ -11,15 +11,12 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from windsprite_protocol.model.sessions import EvictionReason
-from windsprite_server.core.clock import Clock
+from windsprite_server.core.clock import Clock, let_sockets_be_read
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.session import Sessions
 
 _PATIENCE: Final = 1.2
 """So many intervals may pass without a request."""
-
-# Turns of the event loop in which it looks at all sockets at least once.
-_TURNS_TO_READ: Final = 3
 
 
 class Memberships(Protocol):
@@ -73,9 +70,7 @@ class Heartbeats:
     async def _run(self) -> None:
         while True:
             await self._clock.sleep(self._interval)
-            # If it was this server that stood still, what clients said meanwhile is still unread.
-            for _ in range(_TURNS_TO_READ):
-                await self._clock.sleep(0)
+            await let_sockets_be_read(self._clock)
             try:
                 self.check()
             except Exception:

@@ -2,7 +2,10 @@
 
 import asyncio
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+# One for who was woken by a timer, which comes before the sockets; one for them; one to be sure.
+_TURNS_TO_READ: Final = 3
 
 
 class Clock(Protocol):
@@ -35,3 +38,13 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait for at least `seconds`."""
         await asyncio.sleep(seconds)
+
+
+async def let_sockets_be_read(clock: Clock) -> None:
+    """Let the event loop look at all sockets at least once.
+
+    For who finds that something comes too late: if it was this process that stood still, what
+    others did in time is still unread.
+    """
+    for _ in range(_TURNS_TO_READ):
+        await clock.sleep(0)

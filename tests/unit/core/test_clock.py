@@ -1,8 +1,13 @@
 import asyncio
+import socket
 import time
+from collections.abc import Callable
+
+import pytest
+import uvloop
 
 from support.clock import ManualClock
-from windsprite_server.core.clock import Clock, SystemClock
+from windsprite_server.core.clock import Clock, SystemClock, let_sockets_be_read
 
 
 async def test_system_clock_agrees_with_the_machine() -> None:
@@ -42,3 +47,25 @@ async def test_wall_clock_may_jump_without_waking_anybody() -> None:
     assert clock.now_us() == 8_000_000
     await clock.advance(1)
     assert task.done()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_what_waits_in_sockets_is_read(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def wake_up_late() -> list[int]:
+        loop, heard = asyncio.get_running_loop(), list[int]()
+        pairs = [socket.socketpair() for _ in range(50)]
+        for number, (_, end) in enumerate(pairs):
+            loop.add_reader(end, lambda number=number, end=end: heard.append(number) or end.recv(9))
+        await asyncio.sleep(0.01)
+        for begin, _ in pairs:
+            begin.send(b"ping")
+        assert heard == []
+        await let_sockets_be_read(SystemClock())
+        for begin, end in pairs:
+            loop.remove_reader(end)
+            begin.close()
+            end.close()
+        return heard
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert sorted(runner.run(wake_up_late())) == list(range(50))

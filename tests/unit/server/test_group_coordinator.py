@@ -99,6 +99,34 @@ async def test_time_is_watched_again_after_all_was_quiet(node: GroupNode) -> Non
         node.groups.leave_all(b"B")
 
 
+async def test_a_commit_that_came_while_the_server_stood_still_is_in_time(
+    node: GroupNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.hand_over(G)
+    node.hand_over(H)
+    sleep = node.clock.sleep
+    owned: list[bool] = []
+
+    async def read_between_turns(seconds: float) -> None:
+        await sleep(seconds)
+        if seconds <= 0 and not owned:
+            owned.append(node.groups.owns(G, b"A", 1))
+            node.groups.committed(G, b"A", 1, 5, node.clock.monotonic())
+
+    monkeypatch.setattr(node.clock, "sleep", read_between_turns)
+    node.clock.tick(100 * TIMEOUT)
+    await node.clock.advance(0)
+    assert owned == [True]
+    assert node.shares(G) == node.shares(H) == [(0,), (1,)]
+
+
+async def test_nothing_happens_by_itself_once_it_is_stopped(node: GroupNode) -> None:
+    node.hand_over()
+    await node.coordinator.stop()
+    await node.clock.advance(10 * TIMEOUT)
+    assert node.shares() == [(0, 1), ()]
+
+
 async def test_a_coordinator_that_was_never_started_can_be_stopped() -> None:
     node = GroupNode()
     await node.close()
