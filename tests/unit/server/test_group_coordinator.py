@@ -213,3 +213,17 @@ async def test_what_a_crash_left_of_a_deleted_group_goes_at_the_start(node: Grou
     assert [stored(log) for log in node.logs()] == [{1: 0}] * 2
     node.coordinator.start()
     assert [stored(log) for log in node.logs()] == [{}] * 2
+
+
+async def test_partitions_that_could_not_be_opened_are_passed_over(node: GroupNode) -> None:
+    _, opened = node.logs()
+    append(opened, b"x")
+    opened.offsets.groups.store(0, 0)
+    opened.offsets.groups.store(1, 0)
+    node.partitions.condemn(node.places()[0])
+    await node.do(c.DeleteConsumerGroup("s", "t", "g"))
+    assert stored(opened) == {1: 0}
+    node.machine.do(c.DeleteConsumerGroup("s", "t", "h"))
+    await node.coordinator.stop()
+    node.coordinator.start()
+    assert stored(opened) == {}
