@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import windsprite
 import windsprite_server
 from support.server_process import server_process
+from support.small_disk import small_disk
 from windsprite_server.cli import main
 
 EVENTS = "0-0-0.3"
@@ -269,6 +271,20 @@ def test_a_directory_in_use(tmp_path: Path, check: Checker) -> None:
     assert (result.code, result.out) == (3, "")
     assert f"a server uses data directory {tmp_path}: stop it first" in result.err
     assert check(tmp_path).code == 0
+
+
+def test_no_room_for_a_copy_of_the_journal(
+    directory: Path, tmp_path: Path, check: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "other") as disk:
+        disk.fill()
+        monkeypatch.setattr(tempfile, "tempdir", str(disk.path))
+        result = check(directory)
+        assert (result.code, result.out) == (3, "")
+        assert f"no room for a copy of {directory}/journal.db in {disk.path}" in result.err
+        assert "TMPDIR" in result.err
+        disk.make_room()
+        assert check(directory).code == 0
 
 
 def test_what_is_no_data_directory(tmp_path: Path, check: Checker) -> None:

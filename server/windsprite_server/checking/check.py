@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from windsprite_server.checking.report import JournalFound, PartitionFound, Report
 from windsprite_server.commit import recover
@@ -25,6 +26,8 @@ from windsprite_server.log.store import is_removed
 from windsprite_server.metadata.commands import PartitionPlace
 from windsprite_server.metadata.queries import live_partitions
 from windsprite_server.metadata.state import State
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 Names: TypeAlias = dict[PartitionKey, tuple[str, str]]
 
@@ -52,7 +55,7 @@ def check(directory: Path, progress: Progress) -> Report | None:
     Raises:
         NewerFormatError: A later version wrote it.
         DamagedDirectoryError: It is no data directory, or cannot be told from none.
-        DataDirectoryError: It cannot be read.
+        DataDirectoryError: It cannot be read, or there is no room for a copy of its journal.
     """
     identity = read_identity(directory)
     if identity is None:
@@ -91,7 +94,7 @@ def _journal(directory: Path) -> tuple[JournalFound | None, Names, set[Partition
     with TemporaryDirectory(prefix="windsprite-check-") as folder:
         for name in (JOURNAL_FILE, f"{JOURNAL_FILE}-wal"):
             if (directory / name).exists():
-                shutil.copyfile(directory / name, Path(folder, name))
+                _copy(directory / name, Path(folder, name))
         try:
             position, state = asyncio.run(_replay(Path(folder, JOURNAL_FILE)))
         except JournalError as error:
@@ -110,6 +113,19 @@ def _journal(directory: Path) -> tuple[JournalFound | None, Names, set[Partition
         for place, topic in live_partitions(state)
     }
     return found, names, set(map(_key, state.condemned))
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        message = (
+            f"there is no room for a copy of {source} in {target.parent.parent}: "
+            "set TMPDIR to a directory on another disk"
+        )
+        raise DataDirectoryError(message) from error
 
 
 def _key(place: PartitionPlace) -> PartitionKey:
