@@ -72,6 +72,16 @@ def test_consume_from_a_stream_of_its_own(cli: CommandLine) -> None:
     assert streams(cli) == before
 
 
+@pytest.mark.parametrize("command", ["produce", "consume"])
+def test_a_topic_without_partitions(cli: CommandLine, command: str) -> None:
+    stream = f"empty-{command}"
+    cli.ok("stream", "create", stream)
+    cli.ok("topic", "create", stream, "t", "--partitions", "0")
+    result = cli("bench", command, "--stream", stream, "--topic", "t")
+    assert (result.code, result.out) == (1, b"")
+    assert "the topic 't' has no partitions" in result.err
+
+
 def test_ctrl_c_removes_the_stream_as_well(server: str, cli: CommandLine) -> None:
     before = streams(cli)
     process = start_program(server, "bench", "produce", "--duration", "60", "--batch", "1")

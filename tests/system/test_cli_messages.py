@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -155,12 +156,23 @@ def test_send_says_what_is_missing(cli: CommandLine, stream: str, file: Path) ->
     file.write_bytes(b"x\n")
     result = cli("send", stream, "t", "--file", str(file))
     assert result.code == 1
-    assert "does not exist" in result.err
+    assert f"there is no stream '{stream}'" in result.err
     assert "--create" in result.err
     result = cli("send", "4000000000", "t", "--create", "--file", str(file))
     assert result.code == 1
     assert "numbers cannot be chosen" in result.err
     assert "name:4000000000" in result.err
+
+
+def test_send_to_a_partition_that_is_missing(cli: CommandLine, stream: str, file: Path) -> None:
+    file.write_bytes(b"one\n")
+    cli.ok("stream", "create", stream)
+    for topic, partitions, options in (("some", "2", ("--partition", "2")), ("none", "0", ())):
+        cli.ok("topic", "create", stream, topic, "--partitions", partitions)
+        result = cli("send", stream, topic, "--file", str(file), *options)
+        assert result.code == 1
+        assert f"the topic '{topic}' has no such partition" in result.err
+        assert f"`windsprite topic get {stream} {topic}` shows its partitions" in result.err
 
 
 def test_create_takes_what_is_there(cli: CommandLine, stream: str, file: Path) -> None:
@@ -350,6 +362,40 @@ def test_a_closed_pipe_ends_quietly(server: str, cli: CommandLine, stream: str, 
             reader.stdout.close()
             assert reader.wait(20) == 0
             assert reader.stderr.read() == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+def test_no_room_for_the_output_is_no_mistake_of_ours(
+    server: str, cli: CommandLine, stream: str, file: Path
+) -> None:
+    file.write_bytes(b"some line\n")
+    cli.ok("send", stream, "t", "--create", "--file", str(file))
+    for command in (("ping",), ("poll", stream, "t", "--all", "--raw"), ("completion", "bash")):
+        with (
+            Path("/dev/full").open("wb") as full,
+            start_program(server, *command, stdout=full) as process,
+        ):
+            _, error = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert error == b"windsprite: cannot go on: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", ["<", ">", "2>"])
+def test_a_program_that_was_started_without_its_standard_files(
+    server: str, stream: str, closed: str
+) -> None:
+    for command in (("ping",), ("send", stream, "t", "--create"), ("poll", stream, "t")):
+        words = shlex.join(program(*command))
+        done = subprocess.run(
+            ["sh", "-c", f"exec {words} {closed}&-"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=os.environ | {"WINDSPRITE_SERVER": server},
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert b"unexpected" not in done.stderr
 
 
 def test_a_pipe_that_was_never_open(server: str) -> None:

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -153,6 +154,7 @@ def run(arguments: Sequence[str] | None) -> ExitCode:
     """
     if arguments is None:
         arguments = sys.argv[1:]
+    _replace_missing_files()
     use_own_help(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
         # A name that the terminal cannot show is no reason to fail.
@@ -176,6 +178,8 @@ def _complain(error: Exception) -> ExitCode:
     match error:
         case CommandError() | windsprite.WindspriteError():
             sentence, hint = error.sentence, error.hint
+        case OSError(strerror=str(reason)):  # such as no room for the output
+            sentence, hint = f"cannot go on: {reason}", ""
         case _:
             sentence = f"unexpected: {type(error).__name__}: {error}"
             hint = "this is a mistake in windsprite; --debug shows where"
@@ -184,6 +188,13 @@ def _complain(error: Exception) -> ExitCode:
         sys.stderr.write(f"  hint: {hint}\n")
     is_usage = isinstance(error, UsageError | windsprite.InvalidConnectionString)
     return ExitCode.USAGE if is_usage else ExitCode.FAILED
+
+
+def _replace_missing_files() -> None:
+    """Whoever starts a program may leave out its standard files; Python then has None for them."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))
 
 
 def _set_up_log(*, debug: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from windsprite import Client, From, Identifier
 from windsprite.cli.context import Context
+from windsprite.cli.errors import CommandError
 from windsprite.cli.latencies import Histogram
 from windsprite.cli.output import Facts, Size, View
 from windsprite.cli.pacing import Pacing
@@ -200,6 +201,8 @@ async def place_for(
         if create or own:
             await create_missing(client, stream, topic, partitions)
         details = await find_topic(client, stream, topic)
+        if not details.partitions:
+            raise CommandError(f"the topic {topic!r} has no partitions")
         yield Place(stream, topic, [partition.id for partition in details.partitions])
     finally:
         if own:

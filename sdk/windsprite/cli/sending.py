@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from windsprite import Client, Identifier, NotFound
+from windsprite import Client, Identifier, NotFound, WindspriteError
 from windsprite.cli.arguments import parse_key
 from windsprite.cli.blocks import BlockReader, unreadable
 from windsprite.cli.conversion import converter, flag
@@ -23,7 +23,7 @@ from windsprite.cli.output import dump_json
 from windsprite.cli.parameters import CommandContext, StreamName, TopicName, file_option
 from windsprite.cli.places import create_missing
 from windsprite.cli.progress import Meter
-from windsprite.cli.topics import Partitions
+from windsprite.cli.topics import Partitions, find_topic
 from windsprite_protocol.batches import MAX_PAYLOAD_BYTES
 
 _STANDARD_INPUT: Final = Path("-")
@@ -188,14 +188,28 @@ class _Sending:
                 self._stream, self._topic, messages, key=self._key, partition=self._partition
             )
         except NotFound as error:
-            hint = "--create makes the stream and the topic if they are missing"
-            raise NotFound(error.sentence, code=error.code, hint=hint) from error
+            raise await self._missing(error) from error
         payload_bytes = sum(map(len, messages))
         self._meter.count(len(messages), payload_bytes, done=payload_bytes + len(messages))
         if stored is not None:
             last = stored.base_offset + len(messages) - 1
             first, _ = self._offsets.get(stored.partition_id, (stored.base_offset, last))
             self._offsets[stored.partition_id] = (first, last)
+
+    async def _missing(self, error: NotFound) -> WindspriteError:
+        """What it is that was not found; the server does not tell."""
+        try:
+            await find_topic(self._client, self._stream, self._topic)
+        except NotFound as missing:
+            hint = "--create makes the stream and the topic if they are missing"
+            return NotFound(missing.sentence, code=error.code, hint=hint)
+        except WindspriteError:
+            return error
+        return NotFound(
+            f"the topic {self._topic!r} has no such partition",
+            code=error.code,
+            hint=f"`windsprite topic get {self._stream} {self._topic}` shows its partitions",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """How far it came, for programs."""
