@@ -194,7 +194,8 @@ def _replace_missing_files() -> None:
     """Whoever starts a program may leave out its standard files; Python then has None for them."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))
+            nothing = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - for good
+            setattr(sys, name, nothing)
 
 
 def _set_up_log(*, debug: bool) -> None:
