@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from enum import IntEnum
+from typing import Literal, TypeAlias, TypeVar
 
 from windsprite.commands.base import Commands
+from windsprite.errors import InvalidRequest
 from windsprite.order import Whole
 from windsprite.retries import Safety
 from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
@@ -39,6 +41,8 @@ SnapshotSection: TypeAlias = Literal[
     "server_logs",
     "server_config",
 ]
+
+T = TypeVar("T", bound=IntEnum)
 
 
 class SystemCommands(Commands):
@@ -73,10 +77,9 @@ class SystemCommands(Commands):
         self, scope: OptionScopeName = "topic", *, timeout: float | None = None
     ) -> tuple[OptionSpec, ...]:
         """The options that topics, streams or users may be given when they are created."""
+        doing = f"describe_options {scope!r}"
         specs: tuple[OptionSpec, ...] = await self._caller.call(
-            DescribeOptions(OptionScope[scope.upper()]),
-            f"describe_options {scope!r}",
-            time_limit=timeout,
+            DescribeOptions(_choice(doing, scope, OptionScope)), doing, time_limit=timeout
         )
         return specs
 
@@ -98,14 +101,14 @@ class SystemCommands(Commands):
             timeout: Seconds that it may take; None: the client's `request_timeout`.
 
         Raises:
+            InvalidRequest: There is no such section or compression.
             PermissionDenied: The user may not look at the server.
             ServerError: Somebody else has a snapshot made at the moment, or it is too large.
         """
-        kinds = tuple(SnapshotKind[section.upper()] for section in sections)
+        kinds = tuple(_choice("snapshot", section, SnapshotKind) for section in sections)
+        packing = _choice("snapshot", compression, SnapshotCompression)
         snapshot: Snapshot = await self._caller.call(
-            GetSnapshot(SnapshotCompression[compression.upper()], kinds or (SnapshotKind.ALL,)),
-            "snapshot",
-            time_limit=timeout,
+            GetSnapshot(packing, kinds or (SnapshotKind.ALL,)), "snapshot", time_limit=timeout
         )
         return snapshot.archive
 
@@ -152,3 +155,12 @@ class SystemCommands(Commands):
             GetClient(client_id), f"get_client {client_id}", time_limit=timeout
         )
         return details
+
+
+def _choice(doing: str, name: str, choices: type[T]) -> T:
+    """The member of an enumeration that has a name."""
+    for member in choices:
+        if member.name == str(name).upper():
+            return member
+    names = ", ".join(member.name.lower() for member in choices)
+    raise InvalidRequest(f"{doing}: {name!r} is none of {names}")

@@ -56,6 +56,7 @@ class SystemCommands(Blocking[Target]):
             timeout: Seconds that it may take; None: the client's `request_timeout`.
 
         Raises:
+            InvalidRequest: There is no such section or compression.
             PermissionDenied: The user may not look at the server.
             ServerError: Somebody else has a snapshot made at the moment, or it is too large.
         """
