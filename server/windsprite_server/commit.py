@@ -215,6 +215,7 @@ class Committer:
         self._waiting: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
         self._unopened: dict[PartitionPlace, Topic] = {}
+        self._unremoved: set[PartitionPlace] = set()
         self._untidy = asyncio.Event()
         self._snapshot_due = journal.snapshot_position + snapshot_every
         self._snapshot_due_bytes = snapshot_bytes
@@ -372,7 +373,8 @@ class Committer:
         try:
             await self._partitions.open(place, topic)
         except Exception:
-            self._logger.exception("a new partition could not be opened", place=place)
+            if place not in self._unopened:  # else it was told before
+                self._logger.exception("a new partition could not be opened", place=place)
             return False
         return True
 
@@ -438,9 +440,12 @@ class Committer:
             try:
                 await self._partitions.remove(place)
             except Exception:
-                self._logger.exception("files of a partition could not be removed", place=place)
+                if place not in self._unremoved:  # else it was told before
+                    self._unremoved.add(place)
+                    self._logger.exception("files of a partition could not be removed", place=place)
                 worked = False
                 continue
+            self._unremoved.discard(place)
             removed.append(place)
             if len(removed) == _FORGOTTEN_AT_ONCE:
                 self._untidy.set()

@@ -177,10 +177,12 @@ class RecordingPartitions:
         self.opened: list[PartitionPlace] = []
         self.condemned: list[PartitionPlace] = []
         self.removed: list[PartitionPlace] = []
+        self.refused = 0
         self.failing = False
 
     async def open(self, place: PartitionPlace, topic: Topic) -> None:
         if self.failing:
+            self.refused += 1
             raise OSError("no space left")
         assert place not in self.open_places
         assert place.partition_id < len(topic.partitions)
@@ -192,6 +194,7 @@ class RecordingPartitions:
 
     async def remove(self, place: PartitionPlace) -> None:
         if self.failing:
+            self.refused += 1
             raise OSError("no such luck")
         self.open_places.discard(place)
         self.removed.append(place)
