@@ -312,7 +312,9 @@ class _TcpConnection(asyncio.BufferedProtocol):
         self._transport = None
         self._decoder = None
         self._waiting.clear()
-        self._listener.memory.hold(self, 0)
+        # What is being served is still there.
+        self._unanswered = self._serving
+        self._listener.memory.hold(self, self._serving)
         self._note_untaken(0)
         if self._connection is not None:
             self._wire.disconnect(self._connection)
@@ -503,8 +505,11 @@ class _TcpConnection(asyncio.BufferedProtocol):
         except BaseException:
             self.abort()  # what is behind it could never be answered
             raise
-        self._unanswered -= self._serving
-        self._serving = 0
+        finally:
+            self._unanswered -= self._serving
+            self._serving = 0
+            if self._transport is None:
+                self._listener.memory.hold(self, 0)
         transport, connection = self._transport, self._connection
         if transport is None or connection is None:
             return

@@ -482,6 +482,41 @@ async def test_who_stalls_with_the_memory_is_dropped_and_frees_the_others() -> N
             assert node.listener.memory.used == 0
 
 
+async def test_requests_of_clients_that_have_left_hold_memory_until_they_are_served() -> None:
+    gate = Gate()
+    body = bytes(4 * MIB)
+    limits = {"receive_memory": 5 * MIB, "max_frame_size": 5 * MIB}
+    async with tcp_node({Ping: gate.handler()}, **limits) as node, node.client() as other:
+        for number in (1, 2):
+            async with node.client() as client:
+                await client.send(frame(body) + frame()[:100])
+                await node.until(lambda n=number: gate.waiting == n)
+                client.reset()
+            await node.until(lambda: node.open_connections == 1)
+        assert 8 * MIB <= node.listener.memory.used < 9 * MIB
+        sending = asyncio.create_task(other.send(frame(body)))
+        await asyncio.sleep(0.05)
+        assert not sending.done()
+        assert gate.waiting == 2
+        gate.opened.set()
+        assert len(await other.receive_many(1)) == 1
+        await sending
+        await node.until(lambda: node.listener.memory.used == 0)
+
+
+async def test_requests_of_clients_that_have_left_hold_nothing_when_they_fail() -> None:
+    gate = Gate()
+    async with tcp_node({Ping: gate.handler()}) as node:
+        async with node.client() as client:
+            await client.send(frame(bytes(MIB)))
+            await node.until(lambda: gate.waiting == 1)
+            client.reset()
+        await node.until(lambda: node.open_connections == 0)
+        assert node.listener.memory.used > MIB
+        await node.listener.stop(0)
+        assert node.listener.memory.used == 0
+
+
 async def trickle(node: TcpNode, clients: list[WireClient], *, size: int, seconds: int) -> None:
     """Let each client send so many bytes again and again while time passes."""
     for _ in range(seconds // 10):
