@@ -445,8 +445,10 @@ class Producer:
                 self._look_again.set()
             self._failed(batch, error)
         except asyncio.CancelledError:
-            # The producer gives up; nobody else knows of this task.
+            # By `aclose`; or by the event loop, whose end nobody should hold up.
+            self._give_up()
             self._failed(batch, OutcomeUnknown("send: the producer was closed before the answer"))
+            raise
         except Exception as error:
             logger.exception("a batch failed unexpectedly")
             self._failed(batch, error)
@@ -461,8 +463,10 @@ class Producer:
     def _sent(self, task: asyncio.Task[None]) -> None:
         batch = self._tasks.pop(task)
         if not batch.outcome.settled:  # cancelled before it ran
+            self._give_up()
             self._failed(batch, _closed())
-        self._wake()
+        if not task.cancelled():
+            self._wake()
 
     def _failed(self, batch: Batch, error: Exception) -> None:
         """A batch that was handed out is not stored, or nobody knows."""
@@ -485,19 +489,25 @@ class Producer:
         except Exception:
             logger.exception("on_error of %r failed", self)
 
-    async def _end(self) -> None:
-        """Give up what is left, and leave nothing behind."""
+    def _give_up(self) -> None:
+        """Accept nothing more, and let go what was not sent yet."""
+        self._is_closed = True
+        self._room.close(_closed())
         for batch in self._accumulator.give_up():
             self._room.give(batch.cost)
             self._fail(batch, _closed())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _end(self) -> None:
+        """Give up what is left, and leave nothing behind."""
+        self._give_up()
         tasks: set[asyncio.Task[None]] = set(self._tasks)
         if self._refresher is not None:
             tasks.add(self._refresher)
         for task in tasks:
             task.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if tasks:
             await asyncio.wait(tasks)
         self._failures.tell()
