@@ -128,6 +128,8 @@ class Link:
         """The session from which a task may move; it is in use meanwhile."""
         self._is_lost_meanwhile = False
         """Whether the session was lost while a task was at work."""
+        self._found_at = 0.0
+        """When a task ended last: all of them look for the leader."""
         self._last_leader: Endpoint | None = None
         self._failures: dict[Endpoint, WindspriteError] = {}
         self._was_connected = False
@@ -177,7 +179,9 @@ class Link:
                 raise self._connection_failed() from None
 
     async def find_leader(self, session: Session, deadline: float) -> None:
-        """Ask for the leader and move there; nothing happens if `session` is not in use any more.
+        """Ask for the leader and move there.
+
+        Nothing happens if `session` is not in use any more, or what was asked has just been told.
 
         Raises:
             TimeoutError: It takes longer; it goes on.
@@ -186,6 +190,8 @@ class Link:
         if self._session is not session:
             return
         if self._task is None:
+            if self._environment.monotonic() - self._found_at < LEADER_POLL_INTERVAL:
+                return
             self._left = session
             self._start(self._move(session))
         await self._task_ends(deadline)
@@ -242,6 +248,7 @@ class Link:
 
     def _finished(self, task: asyncio.Task[Session]) -> None:
         self._task = None
+        self._found_at = self._environment.monotonic()
         if task.cancelled():
             return
         error = task.exception()

@@ -6,6 +6,7 @@ order, but nobody sits through it.
 
 import asyncio
 import contextlib
+import itertools
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +20,7 @@ from support.virtual_time import in_virtual_time
 from windsprite.address import Address
 from windsprite.client import Client
 from windsprite_protocol.errors import ErrorCode
+from windsprite_protocol.model.cluster import GetClusterMetadata
 from windsprite_protocol.model.groups import JoinConsumerGroup
 from windsprite_protocol.model.identifiers import ToPartition
 from windsprite_protocol.model.messages import SendMessages
@@ -362,6 +364,33 @@ async def test_others_go_on_while_the_leader_does_not_answer(names_itself: bool)
         assert now() - began == pytest.approx(20, abs=0.2)
         assert max(waits) < 0.1
         assert len(new.connects) <= 2
+
+
+@pytest.mark.parametrize("leader", ["here", "deaf", "nowhere"])
+@in_virtual_time
+async def test_however_many_calls_are_refused_the_leader_is_looked_for_at_a_pace(
+    leader: str,
+) -> None:
+    asked: list[float] = []
+    async with (
+        await ScriptedCluster().start(2) as cluster,
+        connect(cluster.url(0), dial_timeout=1, request_timeout=5) as client,
+    ):
+        here, there = cluster.nodes
+        here.always(GetClusterMetadata, lambda _: asked.append(now()))
+        here.always(SendMessages, NOT_ACCEPTED)
+        if leader == "deaf":
+            there.always(LoginAttempt, Silence())
+            cluster.elect(1)
+        elif leader == "nowhere":
+            await there.stop()
+            cluster.elect(1)
+        sends = (client.send("s", "t", [b"x"], partition=place, timeout=10) for place in range(50))
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {windsprite.Unavailable}
+        assert all(after - before >= 0.25 for before, after in itertools.pairwise(asked))
+        assert len(asked) >= 2
+        assert len(there.connects) <= len(asked)
 
 
 @pytest.mark.parametrize("interregnum", [0, 3])
