@@ -29,9 +29,14 @@ from windsprite_server.metadata import snapshot
 from windsprite_server.metadata.apply import apply
 from windsprite_server.metadata.commands import (
     Command,
+    DeletePartitions,
+    DeleteStream,
+    DeleteTopic,
     DeleteUser,
     ForgetCondemned,
     PartitionPlace,
+    PurgeStream,
+    PurgeTopic,
 )
 from windsprite_server.metadata.effects import (
     Context,
@@ -45,6 +50,7 @@ from windsprite_server.metadata.state import State, Topic
 
 _NOT_NOW: Final = NotNow(ErrorCode.TRANSIENT_NOT_ACCEPTED)
 _RETRYABLE: Final = frozenset({JournalProblem.NOT_WRITTEN, JournalProblem.BUSY})
+_CONDEMN: Final = (DeletePartitions, DeleteStream, DeleteTopic, PurgeStream, PurgeTopic)
 # So many partitions are opened, or removed and forgotten, before others get their turn.
 _OPENED_IN_ONE_GO: Final = 16
 _FORGOTTEN_AT_ONCE: Final = 1000
@@ -175,6 +181,7 @@ class Committer:
         max_group: int = 256,
         snapshot_every: int = 10_000,
         snapshot_bytes: int = 64 * 1024 * 1024,
+        max_condemned: int = 100_000,
         retry_interval: float = 1.0,
         position_floor: int = 0,
     ) -> None:
@@ -193,6 +200,8 @@ class Committer:
             max_group: How many commands are written at once at most.
             snapshot_every: After how many commands a new snapshot replaces the journal's entries.
             snapshot_bytes: The same for bytes of commands: a few may be as large as thousands.
+            max_condemned: While files of so many partitions that are gone are still to be removed,
+                no more partitions are purged or deleted: that is answered `NotNow`.
             retry_interval: Seconds until a partition that could not be opened or removed is
                 tried again.
             position_floor: No command gets this position or a lower one. Give the highest
@@ -210,6 +219,7 @@ class Committer:
         self._max_group = max_group
         self._snapshot_every = snapshot_every
         self._snapshot_bytes = snapshot_bytes
+        self._max_condemned = max_condemned
         self._retry_interval = retry_interval
         self._position_floor = position_floor
         self._waiting: deque[_Waiting] = deque()
@@ -296,13 +306,19 @@ class Committer:
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
-                await self._handle(self._next_group())
+                group = self._next_group()
+                if group:
+                    await self._handle(group)
 
     def _next_group(self) -> list[_Waiting]:
         """The commands to be written next; one that deletes a user is the last of its group."""
         group: list[_Waiting] = []
+        may_condemn = len(self._state.condemned) < self._max_condemned
         while self._waiting and len(group) < self._max_group:
             waiting = self._waiting.popleft()
+            if isinstance(waiting.command, _CONDEMN) and not may_condemn:
+                waiting.tell(_NOT_NOW)
+                continue
             group.append(waiting)
             if isinstance(waiting.command, DeleteUser):
                 break

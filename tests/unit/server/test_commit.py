@@ -525,6 +525,31 @@ async def test_what_could_not_be_removed_is_tried_again_after_a_restart_too(
         assert set(node.partitions.removed) == condemned
 
 
+async def test_no_more_is_condemned_than_is_removed_in_time(tmp_path: Path) -> None:
+    """Else who purges again and again fills the disk with directories."""
+    async with running(tmp_path, max_condemned=3) as node:
+        await node.do(c.CreateStream("s"))
+        await node.do(topic_of("s", "t", 2))
+        node.partitions.failing = True
+        for condemned in (2, 4):
+            await node.do(c.PurgeTopic("s", "t"))
+            assert len(node.state.condemned) == condemned
+        for command in (
+            c.PurgeTopic("s", "t"),
+            c.PurgeStream("s"),
+            c.DeletePartitions("s", "t", 1),
+            c.DeleteTopic("s", "t"),
+            c.DeleteStream("s"),
+        ):
+            assert await node.committer.execute(command, None) == NOT_NOW
+        position = node.committer.position
+        assert (await node.do(c.CreateStream("others go on"))).position == position + 1
+        node.partitions.failing = False
+        await node.clock.advance(1)
+        await node.until(lambda: not node.state.condemned)
+        await node.do(c.DeleteStream("s"))
+
+
 async def test_a_partition_that_could_not_be_opened_is_opened_later(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await node.do(c.CreateStream("s"))
