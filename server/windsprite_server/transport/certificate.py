@@ -134,7 +134,10 @@ def _rehearse(
         raise _unusable(cert_file, error.verify_message) from error
     except ssl.SSLError as error:
         raise _unusable(cert_file, error.reason) from error
-    return client.getpeercert() or {}
+    try:
+        return client.getpeercert() or {}
+    except ValueError as error:
+        raise _unusable(cert_file, "its names make no sense") from error
 
 
 def _unusable(cert_file: Path, reason: str | None) -> CertificateError:

@@ -190,3 +190,11 @@ def test_a_certificate_is_good_within_its_dates_only(
     with pytest.raises(CertificateError) as failure:
         load(files, now)
     assert str(failure.value) == f"tcp.tls.cert_file: {files.cert} {sentence}"
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    der = ssl.PEM_cert_to_DER_cert(GOOD.cert.decode())
+    pem = ssl.DER_cert_to_PEM_cert(der.replace(b"localhost", b"local\xffost"))
+    assert problem(tmp_path, Pair(pem.encode(), GOOD.key)) == (
+        "tcp.tls.cert_file: cert.pem cannot be used: its names make no sense"
+    )
