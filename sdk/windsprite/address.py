@@ -119,7 +119,9 @@ class Options:
         nodelay: Accepted for the sake of official connection strings; it is always on.
         dial_timeout: For one server: TCP and TLS.
         connect_timeout: For `connect` altogether, all servers and passes.
-        request_timeout: For a call altogether, with waiting, repeating and reconnecting.
+        request_timeout: For a call altogether, with waiting, repeating and reconnecting. A server
+            that takes as long for one answer is taken for dead, also if the `timeout` of the call
+            would allow more.
         max_reply_size: Largest frame accepted from a server.
         max_in_flight: How many requests may be on their way at a time, 1 to 64, to a server that
             is known to answer them in their order (a Windsprite server); to others it is 1.

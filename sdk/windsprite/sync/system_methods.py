@@ -53,7 +53,8 @@ class SystemCommands(Blocking[Target]):
                 server cannot collect is left out.
             compression: How the files are compressed; few programs read `zstd` and `xz` in a ZIP
                 archive.
-            timeout: Seconds that it may take; None: the client's `request_timeout`.
+            timeout: Seconds that it may take; None: the client's `request_timeout`, which has to be
+                raised for a server that needs longer.
 
         Raises:
             InvalidRequest: There is no such section or compression.
