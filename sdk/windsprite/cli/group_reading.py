@@ -19,7 +19,7 @@ from windsprite import (
 from windsprite.cli.arguments import Start, StartKind
 from windsprite.cli.cursors import Cursor
 from windsprite.cli.groups import find_group
-from windsprite.cli.reading import Pauses, Place, Sink, Span, show_progress
+from windsprite.cli.reading import Pauses, Place, Sink, Span, show_progress, unless_purged
 from windsprite.environment import Environment
 
 _PATIENCE_WHEN_LEAVING: Final = 2.0
@@ -139,12 +139,13 @@ class GroupReading:
             messages = cursor.take(batch)
             if messages:
                 self._sink.write(messages)
-                await self._client.store_consumer_offset(
-                    *self._where,
-                    messages[-1].offset,
-                    partition=cursor.partition,
-                    group=self._group,
-                )
+                with unless_purged():
+                    await self._client.store_consumer_offset(
+                        *self._where,
+                        messages[-1].offset,
+                        partition=cursor.partition,
+                        group=self._group,
+                    )
         except PartitionNotOwned:
             # It went to another member, which begins behind what is stored.
             del self._cursors[cursor.partition]

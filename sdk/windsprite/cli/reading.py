@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from windsprite import Client, From, Identifier, PermissionDenied, ReceivedMessage
+from windsprite import (
+    Client,
+    From,
+    Identifier,
+    InvalidRequest,
+    PermissionDenied,
+    ReceivedMessage,
+)
 from windsprite.cli import message_formats
 from windsprite.cli.arguments import Start
 from windsprite.cli.context import Context
@@ -15,6 +23,7 @@ from windsprite.cli.cursors import Cursor
 from windsprite.cli.progress import Meter
 from windsprite.cli.topics import find_topic
 from windsprite.environment import Environment
+from windsprite_protocol.errors import ErrorCode
 
 _SHORTEST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.5
@@ -93,6 +102,19 @@ async def find_place(
         batch = await client.poll(stream, topic, partition=number, start=From.last(), count=1)
         newest[number] = batch.current_offset if batch else None
     return Place(stream, topic, newest)
+
+
+@contextmanager
+def unless_purged() -> Iterator[None]:
+    """Store an offset, unless its message was purged since it was read.
+
+    There is nothing to store then, and the next poll shows it.
+    """
+    try:
+        yield
+    except InvalidRequest as error:
+        if error.code is not ErrorCode.INVALID_OFFSET:
+            raise
 
 
 def show_progress(environment: Environment) -> Meter:
@@ -201,11 +223,12 @@ class Reading:
             return messages
         self._sink.write(messages)
         if self._consumer is not None:
-            await self._client.store_consumer_offset(
-                self._place.stream,
-                self._place.topic,
-                messages[-1].offset,
-                partition=cursor.partition,
-                consumer=self._consumer,
-            )
+            with unless_purged():
+                await self._client.store_consumer_offset(
+                    self._place.stream,
+                    self._place.topic,
+                    messages[-1].offset,
+                    partition=cursor.partition,
+                    consumer=self._consumer,
+                )
         return messages
