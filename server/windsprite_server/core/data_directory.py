@@ -27,7 +27,7 @@ from windsprite_server.core.ids import Ids
 FORMAT: Final = 1
 JOURNAL_FILE: Final = "journal.db"
 LOG_DIRECTORY: Final = "log"
-MAX_GENERATION: Final = 2**32 - 1
+MAX_GENERATION: Final = 2**31 - 1
 
 _LOCK: Final = "lock"
 _IDENTITY: Final = "identity.json"
@@ -63,7 +63,7 @@ class Identity:
 
     Attributes:
         cluster_id: The cluster whose data it holds.
-        generation: How many times a server was started on it, from 1 to 2**32 - 1.
+        generation: How many times a server was started on it, from 1 to 2**31 - 1.
     """
 
     cluster_id: UUID

@@ -3,6 +3,7 @@
 import pytest
 
 from windsprite_protocol.model.system import TransportKind
+from windsprite_server.core.data_directory import MAX_GENERATION
 from windsprite_server.session import Connection, Session, SessionConflictError, Sessions
 
 ALICE = 7
@@ -60,6 +61,12 @@ def test_session_numbers_of_a_later_start_are_above_all_earlier_ones() -> None:
 def test_session_numbers_stay_positive_as_signed_numbers() -> None:
     sessions = Sessions((1 << 31) - 1)
     assert 0 < sessions.bind(connect(sessions), client(1), ALICE).number < 1 << 63
+
+
+def test_the_last_generation_of_a_data_directory_has_numbers_for_its_sessions() -> None:
+    sessions = Sessions(MAX_GENERATION)
+    session = sessions.bind(connect(sessions), client(1), ALICE)
+    assert 0 < session.number < 1 << 63
 
 
 @pytest.mark.parametrize("generation", [0, -1, 1 << 31])
