@@ -136,6 +136,20 @@ async def test_what_another_member_has_handled_meanwhile_is_not_handed_out(until
 
 
 @in_virtual_time
+async def test_what_another_member_has_handled_before_it_left_is_not_handed_out() -> None:
+    async with setting() as s, s.consumer(Commit.before_handling()) as consumer:
+        found = []
+        while not found or found[-1] < 9:
+            found.append((await consumer.get()).offset)
+            if found[-1] in {0, 4}:
+                # The partition goes to another member and comes back, and nobody tells us.
+                s.partition.stored = found[-1] + 3
+                s.partition.deal_out()
+        assert found == [0, 4, 8, 9]
+        assert s.partition.asked == found
+
+
+@in_virtual_time
 async def test_what_belongs_to_another_member_is_not_handed_out() -> None:
     async with setting() as s:
         refused = Refused(ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED)

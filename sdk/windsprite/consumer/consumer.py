@@ -446,6 +446,9 @@ class TopicConsumer(Standing):
             if progress is None or not self._ledger.has_to_store(progress):
                 return self._ledger.take()
             try:
+                if self._source.group is not None:
+                    # It may have gone to another member and come back since we asked last.
+                    await self._fetcher.settle(renew=True)
                 await self._committer.store_next(progress)
             except TEMPORARY as error:
                 await patience.after(error)
