@@ -112,8 +112,7 @@ def config(
     from windsprite_server.settings import render_json, render_toml
 
     render = render_json if output == "json" else render_toml
-    sys.stdout.write(render(settings.effective()))
-    return ExitCode.STOPPED
+    return _print(render(settings.effective()), ExitCode.STOPPED)
 
 
 @application.command(sort_key=2)
@@ -154,18 +153,17 @@ def check(
         return ExitCode.DATA_DIRECTORY
     if report is None:
         unused = "null" if output == "json" else f"{directory}: no server has used it yet"
-        sys.stdout.write(f"{unused}\n")
-        return ExitCode.STOPPED
+        return _print(f"{unused}\n", ExitCode.STOPPED)
     if isinstance(sys.stdout, TextIOWrapper):
         # A name that the terminal cannot show is no reason to fail.
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.stdout.write(render_json(report) if output == "json" else render_text(report))
     codes = {
         Verdict.SOUND: ExitCode.STOPPED,
         Verdict.DAMAGED: ExitCode.FAILED,
         Verdict.UNUSABLE: ExitCode.DATA_DIRECTORY,
     }
-    return codes[report.verdict]
+    text = render_json(report) if output == "json" else render_text(report)
+    return _print(text, codes[report.verdict])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -194,6 +192,23 @@ def _load(file: Path | None, command_line: dict[str, object]) -> "Settings | Non
         for problem in error.problems:
             _complain(problem)
         return None
+
+
+def _print(text: str, code: ExitCode) -> ExitCode:
+    """Write to standard output; returns the code to end with, another one if that fails."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass  # whoever reads has seen enough
+    except OSError as error:
+        _complain(f"cannot write to standard output: {error.strerror}")
+        code = ExitCode.FAILED
+    else:
+        return code
+    # Or Python would try once more at its end, and say so.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def _complain(sentence: str) -> None:

@@ -190,3 +190,28 @@ def test_check_of_a_first_start_that_was_cut_short(
     assert str(data.identity.cluster_id) in text
     assert "journal     not made yet" in text
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("arguments", [["config"], ["config", "--format", "json"], ["check", "."]])
+def test_output_that_nobody_takes(tmp_path: Path, arguments: list[str]) -> None:
+    program = [sys.executable, "-m", "windsprite_server", *arguments]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe, Path("/dev/full").open("wb") as full:
+        left, failed = (
+            subprocess.run(
+                program,
+                cwd=tmp_path,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            for stdout in (pipe, full)
+        )
+    assert (left.returncode, left.stderr) == (0, "")
+    assert (failed.returncode, failed.stderr) == (
+        1,
+        "windsprite-server: cannot write to standard output: No space left on device\n",
+    )
