@@ -10,12 +10,15 @@ from enum import IntEnum
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 if TYPE_CHECKING:
     from windsprite_server.settings import Settings
+
+
+_STDERR: Final = 2
 
 
 class ExitCode(IntEnum):
@@ -175,11 +178,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code of the process.
     """
+    _replace_missing_files()
     try:
         code = application(arguments, exit_on_error=False, print_error=True)
     except CycloptsError:  # printed already
         return ExitCode.USAGE
     return code if isinstance(code, int) else ExitCode.STOPPED
+
+
+def _replace_missing_files() -> None:
+    """Whoever starts a program may leave out its standard files.
+
+    Python has `None` for them, and others would get their numbers: files with data.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for good
 
 
 def _load(file: Path | None, command_line: dict[str, object]) -> "Settings | None":

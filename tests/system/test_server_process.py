@@ -4,6 +4,9 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 from uuid import UUID
 
@@ -58,6 +61,27 @@ def test_it_serves_and_ends_though_its_log_cannot_be_written(
             assert len(client.recv(256, socket.MSG_WAITALL)) == 256
         server.send(number)
         assert server.wait_end() == 0
+
+
+def test_it_needs_no_standard_files_and_keeps_their_numbers_free(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    program = [sys.executable, "-m", "windsprite_server", "run", "--tcp-address", "127.0.0.1:0"]
+    options = ["--data-dir", str(tmp_path / "data"), "--ready-file", str(ready)]
+    with subprocess.Popen(
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *program, *options]
+    ) as server:
+        try:
+            deadline = time.monotonic() + 60
+            while not ready.exists():
+                assert server.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            for number in range(3):
+                assert Path(f"/proc/{server.pid}/fd/{number}").readlink() == Path(os.devnull)
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(60) == 0
+        finally:
+            server.kill()
 
 
 def test_the_cluster_id_stays_and_generations_grow(tmp_path: Path) -> None:
