@@ -189,6 +189,7 @@ class Roster:
         self._learnt: dict[Endpoint, int | None] = {}
         self._leader: Endpoint | None = None
         self._last_connection: tuple[Endpoint, float] | None = None
+        self._doubtful: set[Endpoint] = set()
         self.last_seen = LastSeen()
         self.metadata: ClusterMetadata | None = None
 
@@ -213,6 +214,7 @@ class Roster:
                 self._learnt[endpoint] = node.identity.node_id if node.identity else None
         if metadata.leader is not None:
             self._leader = endpoint_of(metadata.leader)
+        self._doubtful.intersection_update((*self._bootstrap, *self._learnt))
 
     @property
     def leader(self) -> Endpoint | None:
@@ -223,8 +225,19 @@ class Roster:
         """Take note that a connection to this server was established."""
         self._last_connection = (endpoint, now)
 
+    def doubt(self, endpoint: Endpoint) -> None:
+        """Take note that a server may be of no use; the next plans put it behind others."""
+        self._doubtful.add(endpoint)
+
+    def trust(self, endpoint: Endpoint) -> None:
+        """Take note that a server was of use."""
+        self._doubtful.discard(endpoint)
+
     def plan(self, now: float, shuffled: Callable[[int], list[int]]) -> list[Candidate]:
         """The servers to dial in one pass: the known leader, then all others in random order.
+
+        Those that were of no use when they were tried last come after all others: where only a
+        balancer reaches the nodes, to dial each of them takes its time.
 
         The server of the last connection waits until `reestablish_after` has passed since that
         connection was made, and others come before it meanwhile.
@@ -241,12 +254,16 @@ class Roster:
         if self._leader is not None:
             leader = self._leader
             order.sort(key=lambda endpoint: not same_server(endpoint, leader))
+        order.sort(key=self._is_doubtful)
         candidates = [
             Candidate(endpoint, self._learnt.get(endpoint), self._not_before(endpoint, now))
             for endpoint in order
         ]
         candidates.sort(key=lambda candidate: candidate.not_before > now)
         return candidates
+
+    def _is_doubtful(self, endpoint: Endpoint) -> bool:
+        return any(same_server(endpoint, doubtful) for doubtful in self._doubtful)
 
     def _not_before(self, endpoint: Endpoint, now: float) -> float:
         if self._last_connection is None or not same_server(endpoint, self._last_connection[0]):

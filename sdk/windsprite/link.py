@@ -427,6 +427,7 @@ class Link:
     async def _open(self, candidate: Candidate, *, others: int) -> Session:
         """Dial a server and log in there; `others` may be better if it is of no use now."""
         endpoint = candidate.endpoint
+        self._roster.doubt(endpoint)
         holder: list[Connection] = []
         try:
             connection = await open_connection(
@@ -452,6 +453,7 @@ class Link:
         except BaseException:
             self._close(connection)
             raise
+        self._roster.trust(endpoint)
         return session
 
     async def _log_in(self, session: Session, credentials: Credentials, others: int) -> None:

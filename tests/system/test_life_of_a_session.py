@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from support.virtual_time import in_virtual_time
 from windsprite.address import Address
 from windsprite.client import Client
 from windsprite_protocol.errors import ErrorCode
-from windsprite_protocol.model.cluster import GetClusterMetadata
+from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
 from windsprite_protocol.model.groups import JoinConsumerGroup
 from windsprite_protocol.model.identifiers import ToPartition
 from windsprite_protocol.model.messages import SendMessages
@@ -90,6 +91,35 @@ async def test_every_address_of_a_name_is_tried_in_time(good: int) -> None:
                         reconnection_retries=0,
                     )
                 assert now() - began <= 12.1
+
+
+@in_virtual_time
+async def test_addresses_that_nobody_reaches_do_not_keep_from_the_one_that_is_reached() -> None:
+    async with (
+        await ScriptedCluster(leader=4).start(5) as cluster,
+        contextlib.AsyncExitStack() as s,
+    ):
+        front = cluster.nodes[0]  # in its place there might be a balancer
+        for number in range(2, 7):
+            s.enter_context(swallowing(f"127.0.0.{number}", front.port))
+
+        def advertised() -> ClusterMetadata:
+            known = cluster.metadata()
+            nodes = (
+                replace(node, host=f"127.0.0.{number}", tcp_port=front.port)
+                for number, node in enumerate(known.nodes, start=2)
+            )
+            return replace(known, nodes=tuple(nodes))
+
+        front.tell_metadata = advertised
+        client = await s.enter_async_context(connect(cluster.url(0), dial_timeout=1))
+        for already_tried in range(5):
+            began = now()
+            cut_all(front)
+            await asyncio.sleep(0.01)
+            assert await client.get_streams() == ()
+            # One second for each of those not tried before, one to look for the leader.
+            assert now() - began < 1 + max(0, 4 - already_tried) + 1.1
 
 
 # --- Logging in and out --------------------------------------------------------------------------

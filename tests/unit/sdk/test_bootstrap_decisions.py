@@ -200,6 +200,20 @@ def test_the_roster_is_bounded() -> None:
     assert len(planned(roster)) == 257
 
 
+def test_servers_that_were_of_no_use_come_last_until_they_are() -> None:
+    roster = Roster([Endpoint("localhost"), Endpoint("b")], 5.0)
+    roster.learn(metadata(node(1), node(2, NodeRole.LEADER)))
+    for host in ("127.0.0.1", "10.0.0.2"):
+        roster.doubt(Endpoint(host))
+    assert planned(roster) == ["b", "10.0.0.1", "10.0.0.2", "localhost"]
+    roster.trust(Endpoint("10.0.0.2"))
+    assert planned(roster) == ["10.0.0.2", "b", "10.0.0.1", "localhost"]
+    roster.doubt(Endpoint("10.0.0.1"))
+    roster.learn(metadata(node(2, NodeRole.LEADER), node(3), epoch=6))
+    roster.learn(metadata(node(2, NodeRole.LEADER), node(1), epoch=7))
+    assert planned(roster) == ["10.0.0.2", "localhost", "b", "10.0.0.1"], "forgotten with the node"
+
+
 def test_the_last_server_waits_and_the_others_come_first() -> None:
     roster = Roster([Endpoint("a"), Endpoint("b")], 5.0)
     roster.connected(Endpoint("a"), 100.0)
