@@ -20,8 +20,8 @@ from windsprite_server.log.scan import (
     Unsound,
     Window,
     after,
-    check_batch,
     gap_at,
+    load_batch,
     plausible_header,
     scan,
 )
@@ -376,8 +376,7 @@ class _PartReader:
                 header = self.header(place)
                 if not gatherer.has_room(header.batch_length):
                     return
-                batch = self._window.view(place.position, header.batch_length)
-                info = check_batch(batch, header)
+                batch, info = load_batch(self._window, place.position, header)
             except Unsound:
                 # A damaged header may have promised more messages than there were.
                 found = self._seek_thoroughly(place, gatherer.next)
@@ -417,7 +416,7 @@ class _PartReader:
         while True:
             try:
                 header = self.header(place)
-                check_batch(self._window.view(place.position, header.batch_length), header)
+                load_batch(self._window, place.position, header)
             except Unsound as verdict:
                 gap = self._gap(place, str(verdict))
                 if offset < gap.next_offset:

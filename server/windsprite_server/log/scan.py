@@ -28,6 +28,8 @@ from windsprite_protocol.message_frames import FRAME_HEADER
 from windsprite_protocol.model.messages import Buffer
 
 _CHUNK: Final = 4 * 1024 * 1024
+_LOADED_MAX: Final = 64 * 1024 * 1024
+"""Bytes of a batch that are loaded whatever its frames say: the largest request by default."""
 _RESERVED_START: Final = 52
 _ZEROS: Final = bytes(BATCH_HEADER.size - _RESERVED_START)
 _NOT_ZERO: Final = re.compile(rb"[^\0]")
@@ -148,7 +150,7 @@ def read_sound(window: Window, place: Place, partition_id: int) -> Found:
     header = plausible_header(window, place, partition_id)
     if place.position + header.batch_length > window.size:
         raise Unsound("a batch runs past the end of the segment")
-    check_batch(window.view(place.position, header.batch_length), header)
+    load_batch(window, place.position, header)
     return Found(place.position, header)
 
 
@@ -176,20 +178,37 @@ def plausible_header(window: Window, place: Place, partition_id: int) -> BatchHe
     return header
 
 
-def check_batch(batch: memoryview, header: BatchHeader) -> BatchInfo:
-    """Check all checksums of a stored batch.
+def load_batch(window: Window, position: int, header: BatchHeader) -> tuple[memoryview, BatchInfo]:
+    """Load a batch and check all checksums.
 
     Args:
-        batch: All of it.
+        window: The segment, which holds as many bytes as the header says.
+        position: Where the batch begins.
         header: Its header, found plausible.
 
     Raises:
-        Unsound: One is wrong.
+        Unsound: A checksum is wrong.
     """
+    if header.batch_length > _LOADED_MAX and not _do_frames_fill(window, position, header):
+        # One bit of a length may make a batch of a few bytes as long as all of its segment.
+        raise Unsound("the frames of a batch do not fill it")
+    batch = window.view(position, header.batch_length)
     try:
-        return check_stored(batch, header)
+        return batch, check_stored(batch, header)
     except DecodeError as error:
         raise Unsound(str(error)) from error
+
+
+def _do_frames_fill(window: Window, position: int, header: BatchHeader) -> bool:
+    """Whether the lengths in the frames of a batch add up to its own; not loaded all at once."""
+    start, end = position + BATCH_HEADER.size, position + header.batch_length
+    for _ in range(header.message_count):
+        view = window.view(start, FRAME_HEADER.size)
+        if start >= end or len(view) < FRAME_HEADER.size:
+            return False
+        *_, headers_length, payload_length, _ = FRAME_HEADER.unpack(view)
+        start += FRAME_HEADER.size + headers_length + payload_length
+    return start == end
 
 
 def scan(

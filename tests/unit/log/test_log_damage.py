@@ -139,6 +139,50 @@ async def test_bug_05_damage_to_what_a_clean_stop_left_is_no_unfinished_write(
             life.harness.files.settle()
 
 
+class MeasuringFiles(MemoryFiles):
+    """Notes how many bytes were read at once at most."""
+
+    most = 0
+
+    def read(self, descriptor: int, length: int, position: int) -> bytes:
+        data = super().read(descriptor, length, position)
+        self.most = max(self.most, len(data))
+        return data
+
+
+async def test_a_length_that_is_damaged_does_not_make_all_of_a_segment_be_loaded(
+    monkeypatch,
+) -> None:
+    mib = 1 << 20
+    monkeypatch.setattr("windsprite_server.log.scan._LOADED_MAX", 2 * mib)
+    files = MeasuringFiles()
+    limits = LogLimits(tail_bytes=0, read_threads=1, sync_threads=1)
+    harness = Harness(files, limits=limits)
+    log = harness.open()
+    payloads = [b"a" * mib, b"b" * mib, b"c" * mib]
+    for _ in range(8):
+        append(log, *payloads)
+    await harness.store.close()
+    content = files.content(harness.path(f"{0:020}.log"))
+    content[32 + 2] ^= 0xC0  # 3 MiB become 15
+    files.unlink(harness.path(f"{0:020}.index"))
+    files.most = 0
+    inspection = inspect(Path(DIRECTORY), KEY, files=files)
+    assert [(damage.first_offset, damage.next_offset) for damage in inspection.damages] == [(0, 3)]
+    assert files.most <= 4 * mib
+    log = harness.open()
+    assert [(damage.first_offset, damage.next_offset) for damage in harness.recovery.damages] == [
+        (0, 3)
+    ]
+    for segment in log._segments:
+        segment.gaps.clear()  # as if a reader were the first to come there
+    files.most = 0
+    assert (await fetch(log, 0, 1)).messages_count == 0
+    assert await read(log, 3, 3) == [(3 + n, payload) for n, payload in enumerate(payloads)]
+    assert files.most <= 4 * mib
+    await harness.store.close()
+
+
 async def test_what_was_never_synced_may_be_an_unfinished_write() -> None:
     life = Life()
     life.append(0)
