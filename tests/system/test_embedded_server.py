@@ -35,14 +35,16 @@ async def test_a_server_for_as_long_as_it_is_wanted(capfd: pytest.CaptureFixture
 
 
 async def test_it_starts_and_ends_quickly() -> None:
-    times = []
-    for _ in range(3):
+    starts, ends = [], []
+    for _ in range(30):  # once is enough: the machine may be busy with something else
         begun = time.perf_counter()
         async with windsprite_server.embedded():
-            started = time.perf_counter()
-        times.append((started - begun, time.perf_counter() - started))
-    assert min(start for start, _ in times) < 0.5
-    assert min(end for _, end in times) < 0.5
+            starts.append(time.perf_counter() - begun)
+            ending = time.perf_counter()
+        ends.append(time.perf_counter() - ending)
+        if min(starts) < 0.5 and min(ends) < 0.5:
+            return
+    raise AssertionError((min(starts), min(ends)))
 
 
 async def test_several_side_by_side() -> None:

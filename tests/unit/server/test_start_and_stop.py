@@ -79,7 +79,7 @@ async def test_a_start_that_is_called_off_while_the_directory_is_being_opened(
 
 async def test_a_start_that_is_called_off_anywhere(tmp_path: Path) -> None:
     await starts_and_stops(tmp_path / "first")  # what is loaded once stays
-    for milliseconds in range(0, 60, 2):
+    for milliseconds in range(0, 60, 4):
         folder = tmp_path / str(milliseconds)
         starting = asyncio.create_task(a_server(folder).start())
         await asyncio.sleep(milliseconds / 1000)
