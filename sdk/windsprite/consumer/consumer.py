@@ -170,6 +170,7 @@ class TopicConsumer(Standing):
             deadline = self._environment.monotonic() + self._settings.wait_for_topic
             attempts = 0
             while True:
+                self._check_open()
                 try:
                     await self._fetcher.settle()
                     break
@@ -426,6 +427,8 @@ class TopicConsumer(Standing):
                 failure, self._failure = self._failure, None
                 raise failure
             self._note_blocked()
+            if self._ledger.is_full:
+                self._fetcher.wake()  # what is there has to stay: others may have something
             # Nothing was waited for since the last look for a message: so no news are missed.
             self._news.clear()
             if not self._is_over:
@@ -542,6 +545,7 @@ class TopicConsumer(Standing):
         """Hand out and poll nothing of these partitions until `resume`; without any, of all."""
         for partition in partitions or self.assignment:
             self._progress(partition).is_paused = True
+        self._fetcher.wake()
 
     def resume(self, *partitions: int) -> None:
         """Go on after `pause`; without any partition, with all."""

@@ -25,7 +25,8 @@ class Limits:
     Attributes:
         batch_messages: Messages of one poll.
         prefetch_bytes: Bytes of messages that wait to be handed out, over all partitions; what a
-            poll brings beyond that is kept.
+            poll brings beyond that is kept. If none of them can be handed out for now, partitions
+            that have none are polled nevertheless, for as many bytes.
         poll_interval: Seconds between two polls of a partition that has nothing new.
         max_unhandled: How far handing out may run ahead of the oldest unhandled message of a
             partition, in messages.
@@ -179,6 +180,11 @@ class Ledger:
 
     # --- Polling -----------------------------------------------------------------------------
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be handed out that there is no need to poll."""
+        return self.buffered_bytes >= self._limits.prefetch_bytes
+
     def next_poll(self, now: float) -> tuple[Progress | None, float | None]:
         """What to poll next: partitions take turns.
 
@@ -186,13 +192,13 @@ class Ledger:
             The partition; and if there is none that can be polled now, when there will be, in
             seconds (None: not before something is taken).
         """
-        if self.buffered_bytes >= self._limits.prefetch_bytes:
+        if self.is_full and any(map(self._can_give, self)):
             return None, None
         soonest: float | None = None
         for place, progress in enumerate(self._poll_turns):
             if progress.hold is not Hold.FULL or progress.is_paused:
                 continue
-            if len(progress.buffer) > self._low:
+            if len(progress.buffer) > self._low or (self.is_full and progress.buffer):
                 continue
             if progress.pace.ready_at <= now:
                 self._poll_turns.append(self._poll_turns.pop(place))
@@ -210,7 +216,9 @@ class Ledger:
             return start, self._limits.batch_messages
         if progress.typical_size is None:
             return start, min(FIRST_COUNT, self._limits.batch_messages)
-        room = self._limits.prefetch_bytes - self.buffered_bytes
+        limit = self._limits.prefetch_bytes
+        # What cannot be handed out for now keeps no room from others.
+        room = limit if self.is_full else limit - self.buffered_bytes
         fitting = max(1, room // progress.typical_size)
         return start, min(fitting, self._limits.batch_messages)
 

@@ -63,7 +63,8 @@ class ConsumerCommands(Blocking[Target]):
             commit: When offsets are stored; None: `Commit.after_handling()`.
             batch_messages: How many messages a poll asks for at most.
             prefetch_bytes: How many bytes of messages, about, may wait to be handed out. While
-                there are more, nothing is polled.
+                there are more, nothing is polled. What is paused, or held up by `max_unhandled`,
+                does not keep other partitions from as many.
             poll_interval: The longest time in seconds for which a partition without news is left
                 alone. With more than 20 partitions it is longer, 5 ms for each of them.
             max_unhandled: How far handing out may run ahead of the oldest unhandled message of a
