@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 import pytest
 
 import windsprite
+import windsprite.sync
 from support.server_process import server_process
 from windsprite.environment import SystemEnvironment
 
@@ -85,3 +86,77 @@ async def test_a_loop_ends_that_is_looking_for_a_message(
     environment.meets = lambda: end(consumer)
     async with asyncio.timeout(20):
         assert [message.offset async for message in consumer] == [0]
+
+
+# --- Handlers --------------------------------------------------------------------------------
+
+
+async def waits_for_what_is_cancelled(*_: object) -> None:
+    task = asyncio.create_task(asyncio.sleep(60))
+    task.cancel()
+    await task
+
+
+def is_cancelled(*_: object) -> None:
+    raise asyncio.CancelledError
+
+
+async def fails(_: windsprite.ReceivedMessage) -> None:
+    raise ValueError("always")
+
+
+@pytest.mark.parametrize("cancelled", [waits_for_what_is_cancelled, is_cancelled])
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_a_handler_that_is_cancelled_from_inside_has_failed(
+    client: windsprite.Client, cancelled, concurrency: int
+) -> None:
+    seen = []
+
+    def aside(message: windsprite.ReceivedMessage, error: Exception) -> None:
+        seen.append((message.offset, str(error)))
+        consumer.stop()
+
+    async with asyncio.timeout(30):
+        for options in ({}, {"on_failure": cancelled}):
+            handler = fails if options else cancelled
+            with pytest.raises(RuntimeError, match="cancelled"):
+                await client.consumer(*WHERE, group="g").run(
+                    handler, concurrency=concurrency, attempts=1, **options
+                )
+        consumer = client.consumer(*WHERE, group="g")
+        await consumer.run(cancelled, concurrency=concurrency, attempts=2, on_failure=aside)
+    assert seen == [(0, "run: what a handler waited for was cancelled")]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_a_run_that_is_cancelled_ends_as_such(
+    client: windsprite.Client, concurrency: int
+) -> None:
+    started = asyncio.Event()
+
+    async def handle(_: windsprite.ReceivedMessage) -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    run = asyncio.create_task(
+        client.consumer(*WHERE, group="g").run(handle, concurrency=concurrency)
+    )
+    await started.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
+@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"attempts": 0}])
+async def test_numbers_of_handlers_that_make_no_sense(
+    client: windsprite.Client, url: str, wrong
+) -> None:
+    with pytest.raises(windsprite.InvalidRequest, match="at least 1"):
+        await client.consumer(*WHERE, group="g").run(print, **wrong)
+
+    def run() -> None:
+        with windsprite.sync.connect(url) as blocking:
+            blocking.consumer(*WHERE, group="g").run(print, **wrong)
+
+    with pytest.raises(windsprite.InvalidRequest, match="at least 1"):
+        await asyncio.to_thread(run)

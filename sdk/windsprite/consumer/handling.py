@@ -113,17 +113,26 @@ class Handling:
     async def _handle(self, message: ReceivedMessage) -> None:
         for attempt in range(self._attempts):
             try:
-                return await _done(self._handler(message))
+                return await _done(self._handler, message)
             except Exception as error:
                 if attempt + 1 == self._attempts:
                     if self._on_failure is None:
                         raise
-                    return await _done(self._on_failure(message, error))
+                    return await _done(self._on_failure, message, error)
                 logger.warning("%r was not handled", message, exc_info=error)
                 await self._environment.sleep(AGAIN.wait(attempt, self._environment.uniform))
         return None
 
 
-async def _done(result: Awaitable[Any] | None) -> None:
-    if inspect.isawaitable(result):
-        await result
+async def _done(function: Callable[..., Awaitable[Any] | None], *arguments: object) -> None:
+    """Call a function of the program, and wait for what it returns."""
+    try:
+        result = function(*arguments)
+        if inspect.isawaitable(result):
+            await result
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        # Nobody wants us to end: it is something the function waited for that was cancelled.
+        raise RuntimeError("run: what a handler waited for was cancelled") from error

@@ -88,7 +88,9 @@ class TopicConsumer(TopicConsumerMethods):  # noqa: D101 - it has that of its me
             Exception: What the handler raised in its last attempt.
             WindspriteError: As `get`.
         """
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="windsprite-handler") as pool:
+        # Whether it makes sense is checked where it is for all.
+        threads = max(1, concurrency)
+        with ThreadPoolExecutor(threads, thread_name_prefix="windsprite-handler") as pool:
 
             async def handle(message: ReceivedMessage) -> None:
                 await asyncio.get_running_loop().run_in_executor(pool, handler, message)
