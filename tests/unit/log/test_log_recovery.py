@@ -16,6 +16,7 @@ from support.log import (
     messages_of,
     read,
     read_all,
+    trim,
 )
 from windsprite_protocol.batches import stamp_batch
 from windsprite_server.log.keys import Durability, LogLimits, PartitionOptions
@@ -371,6 +372,32 @@ async def test_a_start_after_a_kill_does_not_wait_for_the_disk_under_the_other_p
     assert harness.recovery.scanned_bytes > 0
     await harness.kill()
     assert harness.recovery.scanned_bytes == 0
+    await harness.store.close()
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("batches", [1, 20])
+async def test_bug_37_no_time_turns_back_although_all_messages_are_removed(batches, power) -> None:
+    """Also after a loss of power: what remembers the time is synced before they go."""
+    harness = Harness(
+        MemoryFiles(),
+        options=PartitionOptions(segment_size=1),
+        limits=LogLimits(tail_bytes=0, read_threads=1, sync_threads=1),
+    )
+    log = harness.open()
+    for turn in range(1, 4):
+        for _ in range(batches):
+            append(log, b"the clock is an hour fast", now=NOW + 3_600_000_000)
+        newest = log.last_timestamp
+        await trim(log, batches)
+        assert log.messages_count == 0
+        await harness.stop()
+        harness.files.crash(power=power)
+        log = harness.open()
+        assert log.next_offset == turn * batches
+        assert log.last_timestamp == newest
+    append(log, b"the clock was set back", now=NOW)
+    assert log.last_timestamp == newest + 1
     await harness.store.close()
 
 
