@@ -193,6 +193,7 @@ class Progress:
 
     def put_off(self) -> None:
         """Forget what waits to be handed out; it is polled again if we go on."""
+        self.turn += 1
         next_offset = self.next_offset
         if next_offset is not None:
             self.start = From.offset(next_offset)

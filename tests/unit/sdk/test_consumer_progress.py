@@ -317,6 +317,23 @@ def test_an_answer_to_a_poll_from_before_a_seek_is_dropped() -> None:
     assert made.request(made[0])[0] == From.offset(10)
 
 
+def test_an_answer_to_a_poll_from_before_a_partition_was_put_off_is_dropped() -> None:
+    made = ledger()
+    polled(made, 0, 0, 1, 2)
+    turn = made[0].turn
+    assert taken(made, 1) == [(0, 0)]
+    made[0].is_paused = True
+    made.assign([1], is_continued=True)
+    assert made[0].hold is Hold.DOUBTED
+    made.polled(made[0], Batch((message(0, 3), message(0, 4)), 0, 4), turn, 0.0)
+    assert made.request(made[0])[0] == From.offset(1)
+    made.assign([0, 1])
+    made.open(made[0], None)
+    made[0].is_paused = False
+    polled(made, 0, 1, 2, 3, 4)
+    assert taken(made, 4) == [(0, 1), (0, 2), (0, 3), (0, 4)]
+
+
 # --- When to store ---------------------------------------------------------------------------
 
 
