@@ -95,4 +95,6 @@ class ScriptedPartition:
             )
             stamp_batch(batch, partition_id=0, base_offset=first, base_timestamp=1)
             records = (bytes(batch),)
+            if request.auto_commit:
+                self.stored = max(last - 1, -1 if self.stored is None else self.stored)
         return Success(PolledMessages(0, self.length - 1, max(0, last - first), records))

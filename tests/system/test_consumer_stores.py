@@ -150,6 +150,16 @@ async def test_what_another_member_has_handled_before_it_left_is_not_handed_out(
 
 
 @in_virtual_time
+async def test_what_another_member_has_polled_before_it_left_is_not_polled_again() -> None:
+    async with setting() as s, s.consumer(Commit.on_poll(), batch_messages=2) as consumer:
+        assert [(await consumer.get()).offset for _ in range(2)] == [0, 1]
+        assert s.partition.stored == 1
+        s.partition.stored = 6
+        s.partition.deal_out()
+        assert [(await consumer.get()).offset for _ in range(3)] == [7, 8, 9]
+
+
+@in_virtual_time
 async def test_what_belongs_to_another_member_is_not_handed_out() -> None:
     async with setting() as s:
         refused = Refused(ErrorCode.CONSUMER_GROUP_PARTITION_NOT_OWNED)

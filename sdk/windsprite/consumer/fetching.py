@@ -155,7 +155,11 @@ class Fetcher:
             await self._committer.flush(self._ledger)
         progress, ready_at = self._ledger.next_poll(now)
         if progress is not None:
-            await self._poll(progress)
+            if self._commit.moment is Moment.POLLED and self._source.group is not None:
+                # It may have gone to another member and come back since we asked last.
+                await self.settle(renew=True)
+            if progress.hold is Hold.FULL:
+                await self._poll(progress)
         else:
             until = min(
                 self._assigning.due_at, self._flush_at, math.inf if ready_at is None else ready_at
