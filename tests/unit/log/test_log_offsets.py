@@ -227,8 +227,9 @@ async def test_a_full_disk_refuses_new_keys_and_keeps_the_old(harness) -> None:
     consumers = harness.log.offsets.consumers
     consumers.store(1, 1)
     harness.files.capacity = harness.files.used()
-    with pytest.raises(LogUnavailableError):
-        consumers.store(2, 1)
+    for _ in range(3):
+        with pytest.raises(LogUnavailableError):
+            consumers.store(2, 1)
     assert consumers.get(2) is None
     harness.files.refuses = {"write": errno.EIO}
     with pytest.raises(LogUnavailableError):
@@ -238,5 +239,6 @@ async def test_a_full_disk_refuses_new_keys_and_keeps_the_old(harness) -> None:
     assert consumers.get(1) == 1
     harness.files.refuses, harness.files.capacity = {}, None
     consumers.store(2, 1)
+    assert len(harness.files.content(harness.path("offsets"))) <= 2 * 64
     await harness.kill()
     assert stored(harness) == {1: 1, 2: 1}
