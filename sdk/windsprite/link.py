@@ -391,8 +391,11 @@ class Link:
         """Look for the leader from a session that exists."""
         try:
             found = await self._settle(session)
-        except _Unusable:
-            return await self._establish()
+        except _Unusable as error:
+            if session.connection.lost is not None:
+                return await self._establish()
+            self._warn_of_staying(session, f"the leader cannot be used: {error.reason}")
+            return session
         if found is session:
             return session
         deadline = self._environment.monotonic() + self._options.request_timeout

@@ -348,6 +348,28 @@ async def test_a_move_cuts_nothing_off_though_its_caller_gives_up(gives_up: str 
         assert not old.connections
 
 
+@pytest.mark.parametrize("breaks_at", [LoginAttempt, GetClusterMetadata])
+@in_virtual_time
+async def test_a_leader_that_breaks_is_no_reason_to_cut_anything_off(breaks_at: type[Any]) -> None:
+    async with await ScriptedCluster().start(2) as cluster, connect(cluster.url(0)) as client:
+        old, new = cluster.nodes
+
+        def refuse(request: SendMessages) -> Any:
+            is_slow = request.partitioning == ToPartition(2)
+            return Delay(3, NOT_ACCEPTED) if is_slow else NOT_ACCEPTED
+
+        old.always(SendMessages, refuse)
+        new.script(breaks_at, [Cut(), Cut()])
+        cluster.elect(1)
+        await asyncio.gather(
+            client.send("s", "t", [b"first"], partition=1),
+            client.send("s", "t", [b"second"], partition=2),
+        )
+        assert sorted(cluster.payloads) == [b"first", b"second"]
+        assert len(old.connects) == 1
+        assert not old.connections
+
+
 @in_virtual_time
 async def test_a_move_is_given_up_while_a_write_is_in_doubt() -> None:
     async with await ScriptedCluster().start(2) as cluster, connect(cluster.url(0)) as client:
