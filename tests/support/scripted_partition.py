@@ -45,8 +45,8 @@ class ScriptedPartition:
         (node,) = cluster.nodes
         details = ConsumerGroupDetails(ConsumerGroup(0, 1, 0, "g"), ())
         node.always(GetConsumerGroup, Success(details))
-        node.always(JoinConsumerGroup, self._join)
-        node.always(LeaveConsumerGroup, Success())
+        node.always(JoinConsumerGroup, self.join)
+        node.always(LeaveConsumerGroup, self._leave)
         node.always(SyncConsumerGroup, self._sync)
         node.always(PollMessages, self._poll)
         node.always(GetConsumerOffset, self._get)
@@ -69,9 +69,14 @@ class ScriptedPartition:
         self.stored = request.offset
         return Success()
 
-    def _join(self, _: JoinConsumerGroup) -> Outcome:
+    def join(self, _: JoinConsumerGroup) -> Outcome:
+        """The good answer to a request to join."""
         self._member = self._cluster.sessions
         self.deal_out()
+        return Success()
+
+    def _leave(self, _: LeaveConsumerGroup) -> Outcome:
+        self._member = None
         return Success()
 
     def _sync(self, _: SyncConsumerGroup) -> Outcome:

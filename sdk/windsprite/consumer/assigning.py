@@ -198,8 +198,8 @@ class GroupPartitions:
             assignment = await self._source.assignment(self._group)
             if assignment is not None or not self._join:
                 return assignment, True
+        self._has_joined = True  # or perhaps, if we are cancelled meanwhile
         await self._source.join(self._group, create=self._create)
-        self._has_joined = True
         # It may have ended again: with the session, or with the group.
         return await self._source.assignment(self._group), False
 

@@ -162,7 +162,6 @@ class TopicConsumer(Standing):
             WindspriteError: As the methods of the client that are used.
         """
         async with self._starting:
-            self._check_open()
             if self._work is not None and not self._work.done():
                 return
             await self._wait_for_earlier_ones()
@@ -182,6 +181,8 @@ class TopicConsumer(Standing):
                     await self._environment.sleep(pause)
                 except TEMPORARY as error:
                     await patience.after(error)
+            if self._closing is not None:
+                await self._leave()
             self._check_open()
             self._work = asyncio.create_task(
                 self._fetcher.run(patience), name="windsprite-consumer"
