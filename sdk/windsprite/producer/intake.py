@@ -204,6 +204,8 @@ class Intake:
         """
         run = messages.run
         if run is None:
+            if any(single.place.partition is None for single in messages.singles):
+                self.router.check()
             return [self.take(single) for single in messages.singles]
         taken: list[Taken] = []
         done = 0

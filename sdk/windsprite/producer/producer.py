@@ -276,7 +276,7 @@ class Producer:
         try:
             all_taken = self._intake.take_many(prepared)
         except NotFound:
-            # The topic has lost its partitions: already the first message has nowhere to go.
+            # The topic has lost its partitions: none of the messages was taken in.
             self._room.give(cost)
             raise
         for taken in all_taken:

@@ -38,6 +38,15 @@ class Router:
         self.partitions = partitions
         self._turn = first - 1  # the first message takes the next turn
 
+    def check(self) -> None:
+        """Make sure that there are partitions to be found.
+
+        Raises:
+            NotFound: The topic has no partitions.
+        """
+        if self.partitions is not None:
+            self._positive(self.partitions)
+
     def of_key(self, key: bytes) -> Target:
         """The target of messages with this key; that of every official client.
 

@@ -11,9 +11,11 @@ import windsprite
 from support.environment import SeededEnvironment
 from support.virtual_time import in_virtual_time
 from windsprite.environment import SystemEnvironment
+from windsprite.producer.accumulator import Accumulator
 from windsprite.producer.delivery import Delivered, Deliveries, Delivery, Outcome, Part
 from windsprite.producer.encoding import Encoder, as_message, as_sent
 from windsprite.producer.failures import FailureLog
+from windsprite.producer.intake import Intake
 from windsprite.producer.options import ProducerOptions
 from windsprite.producer.room import Room
 from windsprite.producer.routing import Router, chosen
@@ -57,6 +59,20 @@ def test_a_topic_without_partitions() -> None:
         with pytest.raises(windsprite.NotFound) as caught:
             find()
         assert caught.value.code is ErrorCode.NO_PARTITIONS
+
+
+async def test_a_topic_that_loses_its_partitions_takes_none_of_the_messages_of_a_call() -> None:
+    accumulator = Accumulator(max_messages=10, max_bytes=1000, linger=0.0)
+    options = ProducerOptions(
+        partitioner=lambda message, *_: 0 if message.payload == b"chosen" else None
+    )
+    intake = Intake(options, SystemEnvironment(), accumulator)
+    intake.router = Router(1)
+    messages = intake.prepare_many([b"chosen", b"any"], None, None, None)
+    intake.router.partitions = 0
+    with pytest.raises(windsprite.NotFound):
+        intake.take_many(messages)
+    assert len(accumulator) == 0
 
 
 def test_what_a_partitioner_may_choose() -> None:
