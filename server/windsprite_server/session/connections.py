@@ -52,7 +52,7 @@ class Connection:
         attached: The session of another connection that this one acts for (spec 01, 8.4).
         request: The number of the request that is being served.
         heard_at: When the last request came, in seconds of a clock that never goes backwards;
-            infinite while it waits for its answer.
+            infinite while it waits for its answer, or the connection for memory to be read.
         is_listed: Whether others are told of it: from its first request until its session ends, and
             again from its next request on (spec 06, 2.1 and 6.6).
         tell_evicted: Tells the client that this session of it is over, and why. The transport

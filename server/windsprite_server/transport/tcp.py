@@ -28,6 +28,7 @@ from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, cast
 
 from windsprite_protocol.model.messages import Buffer
@@ -379,6 +380,8 @@ class _TcpConnection(asyncio.BufferedProtocol):
     def memory_available(self) -> None:
         """Go on reading an unfinished frame that waited for memory."""
         self._is_granted = True
+        if self._connection is not None and not self._serving:
+            self._connection.heard_at = self._clock.monotonic()
         self._update()
 
     def check_progress(self, now: float) -> None:
@@ -535,6 +538,8 @@ class _TcpConnection(asyncio.BufferedProtocol):
         if size or self._held:
             self._held = size
             self._is_granted = self._listener.memory.hold(self, size)
+            if not self._is_granted and self._connection is not None:
+                self._connection.heard_at = inf  # it is we who don't listen
         if decoder is not None:
             wanted = self._is_granted and self._is_writable and self._has_room()
             if wanted is not self._is_reading:

@@ -7,6 +7,7 @@ import gc
 import itertools
 import socket
 from contextlib import AsyncExitStack, suppress
+from math import inf
 from typing import Any
 
 import pytest
@@ -479,6 +480,28 @@ async def test_who_stalls_with_the_memory_is_dropped_and_frees_the_others() -> N
             assert await one.is_closed()
             assert await two.is_closed()
             assert len(node.events("not finished")) == 2
+            assert node.listener.memory.used == 0
+
+
+async def test_who_has_to_wait_for_memory_is_not_called_silent() -> None:
+    body = bytes(4 * MIB)
+    async with tcp_node(receive_memory=5 * MIB, max_frame_size=4 * MIB + 256) as node:
+        async with node.client() as one, node.client() as two, node.client() as other:
+            await other.send(frame())
+            assert len(await other.receive_many(1)) == 1
+            (connection,) = [each for each in node.sessions if each.session is not None]
+            for stalled in (one, two):
+                await stalled.send(frame(body)[: 3 * MIB])
+            await node.until(lambda: node.listener.memory.used > 5 * MIB)
+            sending = asyncio.create_task(other.send(frame(body)))
+            await node.until(lambda: connection.heard_at == inf)
+            await node.clock.advance(20)
+            one.reset()
+            two.reset()
+            assert len(await other.receive_many(1)) == 1
+            await sending
+            assert connection.heard_at == node.clock.monotonic()
+            await node.until(lambda: node.open_connections == 1)
             assert node.listener.memory.used == 0
 
 
