@@ -222,11 +222,16 @@ class TcpListener:
 
     # What connections call
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many connections as may be."""
+        return len(self._connections) >= self.limits.max_connections
+
     def admit(self, connection: _TcpConnection | TlsStream) -> bool:
         """Take note of a new connection or TLS handshake; returns whether it may stay."""
         if self._is_stopping:
             return False
-        if len(self._connections) >= self.limits.max_connections:
+        if self.is_full:
             self._refused += 1
             return False
         self._connections.add(connection)
@@ -417,6 +422,15 @@ class _TcpConnection(asyncio.BufferedProtocol):
                 held=self._held,
             )
             transport.abort()
+        elif self._listener.is_full and self._is_silent_stranger(now):
+            self._logger.info("connection closed: nobody has logged in, and there are too many")
+            transport.abort()
+
+    def _is_silent_stranger(self, now: float) -> bool:
+        """Whether nobody is logged in, or says anything."""
+        connection = self._connection
+        is_silent = now - self._received_at >= self._limits.frame_timeout
+        return is_silent and connection is not None and connection.session is None
 
     def _is_in_the_way(self, now: float) -> bool:
         """Whether the client hardly fills memory that others wait for."""

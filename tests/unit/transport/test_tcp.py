@@ -345,6 +345,28 @@ async def test_one_connection_too_many_is_closed_and_the_others_are_not() -> Non
         assert len(node.events()) == 1
 
 
+async def test_silent_strangers_make_room_when_there_are_too_many() -> None:
+    async with tcp_node(max_connections=3, frame_timeout=30) as node:
+        async with node.client() as member, node.client() as stranger:
+            await member.send(frame())
+            await member.receive_many(1)
+            await node.until(lambda: node.open_connections == 2)
+            await node.clock.advance(1000)
+            assert await stranger.is_silent(0.05)
+            async with node.client():
+                await node.until(lambda: node.open_connections == 3)
+                await node.clock.advance(2)
+                assert await stranger.is_closed()
+                (event,) = node.events("nobody has logged in")
+                assert event["level"] == "info"
+                await node.until(lambda: node.open_connections == 2)
+                async with node.client() as next_one:
+                    await next_one.send(frame())
+                    assert len(await next_one.receive_many(1)) == 1
+                await member.send(frame())
+                assert len(await member.receive_many(1)) == 1
+
+
 # --- Frames that do not end ---------------------------------------------------------------------
 
 
