@@ -67,7 +67,8 @@ from windsprite_server.settings import Settings, render_toml
 from windsprite_server.settings.model import Tls
 from windsprite_server.token_cleaner import TokenCleaner
 from windsprite_server.transport.certificate_watch import CertificateWatch
-from windsprite_server.transport.tcp import TcpLimits, TcpListener
+from windsprite_server.transport.limits import TcpLimits
+from windsprite_server.transport.tcp import TcpListener
 from windsprite_server.transport.wire import Wire
 
 ROOT_PASSWORD_FILE: Final = "root-password"  # noqa: S105 - the name of a file

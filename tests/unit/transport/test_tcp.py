@@ -776,7 +776,7 @@ async def test_closed_connections_are_freed_without_garbage_collection() -> None
             gate.opened.set()
             await node.until(lambda: node.open_connections == 0 and gate.waiting == 0)
             await asyncio.sleep(0.01)
-            left = [one for one in gc.get_objects() if type(one).__name__ == "_TcpConnection"]
+            left = [one for one in gc.get_objects() if type(one).__name__ == "TcpConnection"]
             assert left == []
         finally:
             gc.enable()

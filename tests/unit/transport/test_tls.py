@@ -347,7 +347,7 @@ async def test_nothing_is_left_of_connections_and_handshakes(tmp_path: Path) -> 
                 await everything(client)
             await node.until(lambda: node.open_connections == 0 and node.half_open == 0)
             await asyncio.sleep(0.01)
-            kinds = ("TlsStream", "_TcpConnection")
+            kinds = ("TlsStream", "TcpConnection")
             assert [one for one in gc.get_objects() if type(one).__name__ in kinds] == []
         finally:
             gc.enable()
