@@ -301,7 +301,8 @@ def _candidates(window: Window, position: int) -> Iterator[int]:
                     yield position + start
             following = _NOT_ZERO.search(data, zeros + len(_ZEROS))
             at = following.start() if following else len(data)
-        if position + len(data) >= window.size:
+        # A file that was cut short while it was read has less than is known of it.
+        if position + len(data) >= window.size or len(data) < reach:
             return
         # The next part begins so early that no header is cut in two.
         position += len(data) - BATCH_HEADER.size
@@ -361,5 +362,7 @@ def _is_unused(window: Window, position: int, has_data: Callable[[int], bool]) -
         view = window.view(position, _CHUNK)
         if _NOT_ZERO.search(view):
             return False
+        if not view:
+            break  # the file was cut short while it was read
         position += len(view)
     return True

@@ -1,5 +1,6 @@
 """Damage hides what it hit and nothing else, and an acknowledged offset is never given again."""
 
+import asyncio
 import errno
 from pathlib import Path
 
@@ -181,6 +182,31 @@ async def test_a_length_that_is_damaged_does_not_make_all_of_a_segment_be_loaded
     assert await read(log, 3, 3) == [(3 + n, payload) for n, payload in enumerate(payloads)]
     assert files.most <= 4 * mib
     await harness.store.close()
+
+
+@pytest.mark.parametrize("interval", [1, 1 << 16])
+async def test_a_file_that_is_cut_short_while_it_is_read_is_damaged_there(interval) -> None:
+    life = Life(segment_size=1500, interval=interval)
+    for number in range(12):
+        life.append(number)
+    first, second = life.log._segments[:2]
+    content = life.harness.files.content(first.path)
+    whole = bytes(content)
+    for size in (0, 1, 255, 256, 303, 304, 700, len(whole) - 300, len(whole) - 1):
+        content[:] = whole[:size]
+        first.gaps.clear()
+        sound = sum(end <= size for path, _, end in life.places if path == first.path)
+        for offset in range(second.base_offset + 1):
+            found = await asyncio.wait_for(fetch(life.log, offset, 1), 30)
+            is_sound = offset < PER_BATCH * sound or offset == second.base_offset
+            assert found.messages_count == is_sound
+            if not is_sound:
+                assert found.damage.first_offset == PER_BATCH * sound
+                assert found.damage.next_offset == second.base_offset
+        for number in range(12):
+            await asyncio.wait_for(find_time(life.log, NOW + 10 * number), 30)
+    content[:] = whole
+    await life.harness.store.close()
 
 
 async def test_what_was_never_synced_may_be_an_unfinished_write() -> None:
