@@ -1,12 +1,11 @@
-"""The one session a client works with: found, kept, moved to the leader, and found again.
+"""The one session a client works with: kept, moved to the leader, and replaced when it is lost.
 
     nothing --session()--> establishing --> ready --connection lost--> establishing ...
                                               |
                                               `--find_leader()--> moving --> ready
 
-Establishing and moving are one task at a time, whoever asked for it. Dialling, login and the look
-for the leader are one unit: nobody sees a session that has not gone through all three. A caller
-that gives up does not stop the task.
+Establishing and moving are one task at a time, whoever asked for it. A caller that gives up does
+not stop the task. How a server is found is the matter of `finder`.
 
 A move opens the session at the leader before it closes the old one: an advertised address that
 cannot be reached leaves the client where it is, and everybody goes on there meanwhile. Only when
@@ -26,68 +25,23 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
-from windsprite.address import Address, Credentials, Endpoint
-from windsprite.bootstrap import (
-    LEADER_POLL_INTERVAL,
-    LEADER_WAIT,
-    Backoff,
-    Candidate,
-    Location,
-    Redirect,
-    Roster,
-    Stay,
-    StayReason,
-    WaitForLeader,
-    decide,
-)
-from windsprite.connection import Broken, Connection, open_connection
+from windsprite.address import Address, Credentials
+from windsprite.bootstrap import LEADER_POLL_INTERVAL, Candidate, Location
+from windsprite.connection import Broken, Connection
 from windsprite.environment import Environment
-from windsprite.errors import (
-    AuthenticationError,
-    ClientClosed,
-    ConnectionFailed,
-    IncompatibleServer,
-    InvalidRequest,
-    ProtocolViolation,
-    WindspriteError,
-    error_of,
-)
-from windsprite.events import (
-    Closed,
-    Connected,
-    Disconnected,
-    Events,
-    LeaderChanged,
-    SignedIn,
-    SignedOut,
-)
-from windsprite.retries import RESEND
+from windsprite.errors import AuthenticationError, ClientClosed, InvalidRequest, WindspriteError
+from windsprite.events import Closed, Connected, Disconnected, Events, SignedIn, SignedOut
+from windsprite.finder import Finder, Unusable, warn_of_staying
 from windsprite.session import Session
 from windsprite_protocol.errors import ErrorCode
-from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
+from windsprite_protocol.model.cluster import ClusterMetadata
 from windsprite_protocol.model.groups import JoinConsumerGroup
 from windsprite_protocol.v0_11.calling import EvictedError, RemoteError
 
 logger = logging.getLogger("windsprite")
 
-LOGIN_PATIENCE: Final = 5.0
-"""Seconds after which a server that cannot log us in now is left for another one.
-
-One that does not answer is left after a share of the `request_timeout`, not before.
-"""
-
 CLOSE_TIMEOUT: Final = 1.0
 """Seconds that closing a socket may take."""
-
-_NOT_NOW: Final = frozenset({ErrorCode.TRANSIENT_NOT_COMMITTED, ErrorCode.TRANSIENT_NOT_ACCEPTED})
-
-
-class _Unusable(Exception):  # noqa: N818 - internal; says what a server is
-    """A server cannot be used now; another one may be better."""
-
-    def __init__(self, reason: WindspriteError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
 
 
 class Link:
@@ -114,13 +68,10 @@ class Link:
         self.joins: dict[JoinConsumerGroup, None] = {}
         self.session_number = 0
         self._options = address.options
-        self._credentials = address.credentials
         self._environment = environment
-        self._tls = tls
         self._events = events
-        self._roster = Roster(address.endpoints, address.options.reestablish_after)
-        self._backoff = Backoff(
-            address.options.reconnection_interval, address.options.reconnection_max_interval
+        self._finder = Finder(
+            address, environment, tls, events, on_lost=self._lost, leave=self._leave
         )
         self._session: Session | None = None
         self._task: asyncio.Task[Session] | None = None
@@ -130,16 +81,13 @@ class Link:
         """Whether the session was lost while a task was at work."""
         self._found_at = 0.0
         """When a task ended last: all of them look for the leader."""
-        self._last_leader: Endpoint | None = None
-        self._failures: dict[Endpoint, WindspriteError] = {}
-        self._was_connected = False
         self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def can_log_in(self) -> bool:
         """Whether a lost session can be replaced without the caller."""
-        return self._credentials is not None
+        return self._finder.credentials is not None
 
     @property
     def location(self) -> Location | None:
@@ -155,7 +103,7 @@ class Link:
     @property
     def metadata(self) -> ClusterMetadata | None:
         """What was last heard of the cluster."""
-        return self._roster.metadata
+        return self._finder.metadata
 
     async def session(self, deadline: float) -> Session:
         """The session; while there is none, wait for it.
@@ -176,7 +124,7 @@ class Link:
             try:
                 await self._task_ends(deadline)
             except TimeoutError:
-                raise self._connection_failed() from None
+                raise self._finder.connection_failed() from None
 
     async def find_leader(self, session: Session, deadline: float) -> None:
         """Ask for the leader and move there.
@@ -207,14 +155,14 @@ class Link:
                 with suppress(WindspriteError):  # this login may go better
                     await self._task_ends(deadline)
             except TimeoutError:
-                raise self._connection_failed() from None
+                raise self._finder.connection_failed() from None
         self._check_open()
         self._start(self._log_in_again(credentials))
         await self.session(deadline)
 
     def log_out(self) -> None:
         """Take note that the server ended the session at our wish; the connection stays."""
-        self._credentials = None
+        self._finder.credentials = None
         if self._session is not None:
             self._session.logged_in = None
         self._events.emit(SignedOut())
@@ -264,7 +212,6 @@ class Link:
 
     def _take(self, session: Session) -> None:
         """From now on the client works with this session."""
-        self._was_connected = True
         old = self._session
         if session in (old, self._left):
             return
@@ -323,6 +270,11 @@ class Link:
         logger.warning("lost the connection to %s: %s", connection.peer, reason)
         self._replace()
 
+    def _leave(self, connection: Connection) -> None:
+        """Close a connection, unless it is in use: that one is closed when it is replaced."""
+        if self._session is None or connection is not self._session.connection:
+            self._close(connection)
+
     def _close(self, connection: Connection) -> None:
         connection.close()
         task = asyncio.create_task(connection.wait_closed(CLOSE_TIMEOUT))
@@ -355,46 +307,18 @@ class Link:
     # --- Its three kinds of work ---------------------------------------------------------------
 
     async def _establish(self) -> Session:
-        """Dial the servers, pass after pass, until one of them is good."""
-        retries = self._options.reconnection_retries
-        self._failures.clear()
-        failed_passes = 0
-        while retries is None or failed_passes <= retries:
-            # Only the very first pass comes at once: nobody else starts at the same moment.
-            waits = failed_passes if self._was_connected else failed_passes - 1
-            if waits >= 0:
-                await self._sleep(self._backoff.wait(waits, self._environment.uniform))
-            session = await self._one_pass()
-            if session is not None:
-                return session
-            failed_passes += 1
-        raise self._connection_failed()
-
-    async def _one_pass(self) -> Session | None:
-        errors: list[WindspriteError] = []
-        now = self._environment.monotonic()
-        plan = self._roster.plan(now, self._environment.shuffled)
-        for candidate in plan:
-            await self._sleep(candidate.not_before - self._environment.monotonic())
-            try:
-                session = await self._open(candidate, others=len(plan) - 1)
-                return await self._settle(session)
-            except _Unusable as error:
-                logger.info("cannot use %s: %s", candidate.endpoint, error.reason)
-                errors.append(error.reason)
-                self._failures[candidate.endpoint] = error.reason
-        if all(isinstance(error, IncompatibleServer | ProtocolViolation) for error in errors):
-            raise errors[0]
-        return None
+        """Find a server that is good."""
+        # Only the very first pass comes at once: nobody else starts at the same moment.
+        return await self._finder.find(at_once=self.session_number == 0)
 
     async def _move(self, session: Session) -> Session:
         """Look for the leader from a session that exists."""
         try:
-            found = await self._settle(session)
-        except _Unusable as error:
+            found = await self._finder.settle(session)
+        except Unusable as error:
             if session.connection.lost is not None:
                 return await self._establish()
-            self._warn_of_staying(session, f"the leader cannot be used: {error.reason}")
+            warn_of_staying(session, f"the leader cannot be used: {error.reason}")
             return session
         if found is session:
             return session
@@ -402,7 +326,7 @@ class Link:
         try:
             await session.connection.places.clear(deadline)
         except TimeoutError:
-            self._warn_of_staying(session, "a request is in doubt")
+            warn_of_staying(session, "a request is in doubt")
             self._close(found.connection)
             return session
         except BaseException:
@@ -411,189 +335,15 @@ class Link:
         return found
 
     async def _log_in_again(self, credentials: Credentials) -> Session:
-        before, self._credentials = self._credentials, credentials
+        before, self._finder.credentials = self._finder.credentials, credentials
         try:
             if self._session is None:
                 return await self._establish()
             here = self._session.location
             try:
-                session = await self._open(Candidate(here.dialled, here.node_id), others=0)
-                return await self._settle(session)
-            except _Unusable:
+                return await self._finder.find_at(Candidate(here.dialled, here.node_id))
+            except Unusable:
                 return await self._establish()
         except (AuthenticationError, InvalidRequest):
-            self._credentials = before
+            self._finder.credentials = before
             raise
-
-    # --- One server ----------------------------------------------------------------------------
-
-    async def _open(self, candidate: Candidate, *, others: int) -> Session:
-        """Dial a server and log in there; `others` may be better if it is of no use now."""
-        endpoint = candidate.endpoint
-        self._roster.doubt(endpoint)
-        holder: list[Connection] = []
-        try:
-            connection = await open_connection(
-                endpoint,
-                self._environment,
-                time_limit=self._options.dial_timeout,
-                patience=self._options.request_timeout,
-                max_reply_size=self._options.max_reply_size,
-                tls=self._tls,
-                tls_domain=self._options.tls_domain,
-                on_lost=lambda reason: self._lost(holder[0], reason) if holder else None,
-            )
-        except OSError as error:
-            reason = ConnectionFailed(f"cannot connect to {endpoint}: {error}")
-            raise _Unusable(reason) from error
-        holder.append(connection)
-        self._roster.connected(endpoint, self._environment.monotonic())
-        location = Location(endpoint, connection.peer, candidate.node_id)
-        session = Session(connection, location, self._environment)
-        try:
-            if self._credentials is not None:
-                await self._log_in(session, self._credentials, others)
-        except BaseException:
-            self._close(connection)
-            raise
-        self._roster.trust(endpoint)
-        return session
-
-    async def _log_in(self, session: Session, credentials: Credentials, others: int) -> None:
-        """Log in; where the server cannot do it now, the same bytes are sent again for a while."""
-        start = self._environment.monotonic()
-        time_limit = patience = self._options.request_timeout
-        if others:
-            patience = min(time_limit, LOGIN_PATIENCE)
-            time_limit = max(patience, time_limit / (1 + others))
-        deadline, patience_ends = start + time_limit, start + patience
-        prepared = session.prepare_login(credentials)
-        repeats = 0
-        while True:
-            try:
-                await session.log_in(prepared, deadline)
-            except Broken as broken:
-                raise _Unusable(broken.reason) from broken
-            except EvictedError as eviction:
-                raise _refused_login(eviction.code, str(eviction)) from eviction
-            except RemoteError as error:
-                pause = RESEND.wait(repeats, self._environment.uniform)
-                out_of_time = self._environment.monotonic() + pause >= patience_ends
-                if error.code not in _NOT_NOW or out_of_time:
-                    raise _refused_login(error.code, str(error)) from error
-                repeats += 1
-                await self._sleep(pause)
-            else:
-                return
-
-    async def _settle(self, session: Session) -> Session:
-        """Move to the leader, at most a few times in a row (spec 07, 6).
-
-        Raises:
-            _Unusable: The connection broke; the session is closed.
-        """
-        if session.logged_in is None:
-            return session
-        hops = 0
-        patience_ends = self._environment.monotonic() + LEADER_WAIT
-        try:
-            while (decision := await self._decide(session, hops)) is not None:
-                if isinstance(decision, WaitForLeader):
-                    if self._environment.monotonic() >= patience_ends:
-                        self._warn_of_staying(session, "nobody leads")
-                        return session
-                    await self._sleep(LEADER_POLL_INTERVAL)
-                    continue
-                hops += 1
-                target = Candidate(decision.endpoint, decision.node_id)
-                try:
-                    at_leader = await self._open(target, others=1)
-                except _Unusable as error:
-                    self._warn_of_staying(session, f"the leader cannot be used: {error.reason}")
-                    return session
-                self._leave(session)
-                session = at_leader
-        except BaseException:
-            self._leave(session)
-            raise
-        return session
-
-    async def _decide(self, session: Session, hops: int) -> Redirect | WaitForLeader | None:
-        """What to do about the leader; None: stay."""
-        metadata = await self._read_metadata(session)
-        if metadata is None:
-            return None
-        if metadata.trailer_error is not None:
-            place = session.location.dialled
-            logger.warning("%s tells of its cluster: %s", place, metadata.trailer_error)
-        last_seen = self._roster.last_seen
-        decision = decide(metadata, session.location, hops=hops, last_seen=last_seen)
-        self._roster.learn(metadata)
-        self._tell_of_leader(self._roster.leader)
-        if not isinstance(decision, Stay):
-            return decision
-        if decision.reason not in {StayReason.ONLY_NODE, StayReason.AT_LEADER}:
-            self._warn_of_staying(session, decision.reason.value)
-        return None
-
-    def _tell_of_leader(self, leader: Endpoint | None) -> None:
-        """Tell of a new leader; between two of them there may be none for a while."""
-        if leader is None:
-            return
-        if self._last_leader not in {None, leader}:
-            self._events.emit(LeaderChanged(str(leader)))
-        self._last_leader = leader
-
-    def _warn_of_staying(self, session: Session, reason: str) -> None:
-        logger.warning("staying with %s: %s", session.location.dialled, reason)
-
-    def _leave(self, session: Session) -> None:
-        """Close a session, unless it is the one in use: that one is closed when it is replaced."""
-        if session is not self._session:
-            self._close(session.connection)
-
-    async def _read_metadata(self, session: Session) -> ClusterMetadata | None:
-        """What the server says about the cluster; None if it says nothing that can be used."""
-        deadline = self._environment.monotonic() + self._options.request_timeout
-        try:
-            metadata: ClusterMetadata = await session.exchange(
-                session.prepare(GetClusterMetadata()), deadline
-            )
-        except RemoteError as error:
-            logger.warning("no cluster metadata from %s: %s", session.location.dialled, error)
-            return None
-        except EvictedError as eviction:
-            raise _Unusable(error_of(eviction.code, "reading the cluster metadata")) from eviction
-        except Broken as broken:
-            if session.connection.lost is None:
-                logger.warning(
-                    "no cluster metadata from %s: %s", session.location.dialled, broken.reason
-                )
-                return None
-            raise _Unusable(broken.reason) from broken
-        if metadata.leader_epoch is not None:
-            # It is a Windsprite server (spec 09, 2), which answers requests in their order.
-            session.connection.places.limit = self._options.max_in_flight
-        return metadata
-
-    async def _sleep(self, seconds: float) -> None:
-        if seconds > 0:
-            await self._environment.sleep(seconds)
-
-    def _connection_failed(self) -> ConnectionFailed:
-        attempts = [(str(place), error.sentence) for place, error in self._failures.items()]
-        tried = "; ".join(
-            sentence if place in sentence else f"{place}: {sentence}"
-            for place, sentence in attempts
-        )
-        return ConnectionFailed(
-            tried or "cannot connect: no server answered in time", attempts=attempts
-        )
-
-
-def _refused_login(code: ErrorCode, sentence: str) -> Exception:
-    """What a refused login means: the end, or that another server may be better."""
-    error = error_of(code, "login refused", sentence)
-    if isinstance(error, AuthenticationError | InvalidRequest):
-        return error
-    return _Unusable(error)
