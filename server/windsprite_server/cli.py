@@ -118,7 +118,7 @@ def config(
     return _print(render(settings.effective()), ExitCode.STOPPED)
 
 
-@application.command(sort_key=2)
+@application.command(sort_key=2, help_epilogue="")
 def check(
     directory: Annotated[Path, Parameter(name="DIR", help="A data directory, or a copy of one.")],
     /,

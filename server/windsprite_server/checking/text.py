@@ -111,10 +111,10 @@ def _remarks(partition: PartitionFound) -> Iterator[str]:
 
 def _damage(damage: Damage) -> str:
     first, last = damage.first_offset, damage.next_offset - 1
-    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    lost = f"offset {first} is" if first == last else f"offsets {first} to {last} are"
     return (
         f"{damage.segment.name}: {damage.length} bytes at {damage.position} cannot be read, "
-        f"{offsets} are lost: {damage.reason}"
+        f"{lost} lost: {damage.reason}"
     )
 
 

@@ -1,7 +1,6 @@
 """Room on the disk: messages leave some of it to everything else."""
 
 import errno
-import os
 from typing import Final
 
 from windsprite_server.core.log_setup import Logger
@@ -71,7 +70,8 @@ class DiskSpace:
         free = self._free()
         if free < size:
             self._left = 0
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            reason = f"less than {self._reserve} bytes (storage.min_free) would be left on the disk"
+            raise OSError(errno.ENOSPC, reason)
         # Others write to the same disk.
         self._left = min(free, max(_LEAST, self._reserve // _SHARE)) - size
 
