@@ -248,6 +248,30 @@ async def test_a_batch_inside_of_a_torn_message_is_no_batch() -> None:
     await harness.store.close()
 
 
+@pytest.mark.parametrize("hit", ["the message after it", "its own message"])
+async def test_a_batch_inside_of_a_message_of_a_damaged_batch_is_no_batch(hit) -> None:
+    """A sound message hides nothing; nor do offsets count that so few bytes have no room for."""
+    forged, _ = batch_of([b"forged"])
+    offset = 2 if hit == "the message after it" else 1_000_000
+    stamp_batch(forged, partition_id=3, base_offset=offset, base_timestamp=NOW + 9)
+    harness = Harness(limits=LogLimits(tail_bytes=0, index_interval=1 << 20))
+    log = harness.open()
+    append(log, b"honest")
+    start = log.size_bytes
+    carrier = b"!" * 100 + bytes(forged) + b"!" * 100
+    append(log, carrier, b"second")
+    end = log.size_bytes
+    append(log, b"third", now=NOW + 99)
+    await harness.stop()
+    content(harness)[end - 1 if offset == 2 else start + 256 + 48] ^= 1
+    log = harness.open()
+    (damage,) = harness.recovery.damages
+    assert (damage.first_offset, damage.next_offset) == (1, 3)
+    assert (damage.position, damage.length) == (start, end - start)
+    assert await read(log, 3) == [(3, b"third")]
+    await harness.store.close()
+
+
 @pytest.mark.parametrize("kind", ["empty", "torn", "noise", "foreign", "ahead", "shuffled"])
 async def test_an_index_that_is_not_true_is_not_believed(kind) -> None:
     harness, _ = await closed_log(20, segment_size=2000, interval=1)
