@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import signal
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -177,6 +178,20 @@ async def test_what_is_not_finished_is_waited_for_and_then_closed(target: Target
 
     ended = await asyncio.gather(*map(begin, UNFINISHED.values()))
     assert dict(zip(UNFINISHED, ended, strict=True)) == dict.fromkeys(UNFINISHED, True)
+
+
+async def test_the_rest_of_a_frame_that_came_while_the_server_stood_still_is_in_time(
+    target: Target,
+) -> None:
+    async with target.client() as client:
+        whole = frame()
+        await client.send(whole[:100])
+        await asyncio.sleep(0.1)
+        target.process.send(signal.SIGSTOP)
+        await client.send(whole[100:])
+        await asyncio.sleep(2.5)
+        target.process.send(signal.SIGCONT)
+        assert (await client.receive()).told == success()
 
 
 async def test_frames_of_the_smallest_and_largest_sizes_are_served(target: Target) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from windsprite_protocol.v0_11.decoder import DEFAULT_BUFFER_SIZE
 from windsprite_server.core.address import Address
-from windsprite_server.core.clock import Clock
+from windsprite_server.core.clock import Clock, let_sockets_be_read
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.core.untaken import UntakenReplies
 from windsprite_server.transport.certificate_watch import CertificateWatch
@@ -134,6 +134,7 @@ class TcpListener:
         """Look for connections that hold something and make no progress."""
         while True:
             await self.clock.sleep(self._sweep_interval)
+            await let_sockets_be_read(self.clock)
             now = self.clock.monotonic()
             for connection in tuple(self._connections):
                 connection.check_progress(now)
