@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_PERMISSIONS_BYTES: Final = 1024 * 1024
-"""Grants on more than 100,000 topics; reading a block takes time, whoever sends it."""
+MAX_PERMISSIONS_BYTES: Final = 128 * 1024
+"""Grants on more than 14,000 topics. To read a block takes time, some 20 ms for this, during which
+nobody else is served, whoever sends it."""
 
 
 class Chain(Layout[tuple[T, ...]]):
