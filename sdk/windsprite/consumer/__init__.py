@@ -3,6 +3,7 @@
 | module | job |
 |---|---|
 | `consumer` | what programs use |
+| `lifetime` | starts and closes it |
 | `fetching` | the one background task |
 | `committing` | stores offsets |
 | `assigning` | which partitions, and whether they are still ours |

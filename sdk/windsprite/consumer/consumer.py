@@ -7,10 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 from weakref import ref
 
-from windsprite.bootstrap import Backoff
 from windsprite.caller import Caller
 from windsprite.consumer.assigning import Assigning, GroupPartitions, TopicPartitions
 from windsprite.consumer.commits import Moment
@@ -18,6 +17,7 @@ from windsprite.consumer.committing import Committer
 from windsprite.consumer.fetching import TEMPORARY, Fetcher, Patience
 from windsprite.consumer.handling import Handler, Handling, OnFailure
 from windsprite.consumer.ledger import Ledger
+from windsprite.consumer.lifetime import Lifetime
 from windsprite.consumer.loop import Loop
 from windsprite.consumer.progress import Progress, Start
 from windsprite.consumer.settings import Settings, commit_of
@@ -30,7 +30,6 @@ from windsprite.errors import (
     InvalidRequest,
     NotFound,
     PartitionNotOwned,
-    RequestTimedOut,
     WindspriteError,
 )
 from windsprite.link import Link
@@ -39,9 +38,6 @@ from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.identifiers import Identifier
 
 logger = logging.getLogger("windsprite")
-
-LOOK_AGAIN: Final = Backoff(base=0.1, cap=1.0)
-"""Pauses while a topic is waited for."""
 
 
 class TopicConsumer(Standing):
@@ -103,11 +99,19 @@ class TopicConsumer(Standing):
             decrypts=settings.encryption,
             arrived=self._notify,
         )
+        self._lifetime = Lifetime(
+            source,
+            self._ledger,
+            self._assigning,
+            self._committer,
+            self._fetcher,
+            environment=environment,
+            wait_for_topic=settings.wait_for_topic,
+            patience=self._patience,
+            twins=self._twins,
+            changed=self._notify,
+        )
         self._news = asyncio.Event()
-        self._starting = asyncio.Lock()
-        self._work: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
         self._is_entered = False
         self._is_stopping = False
         self._yields = False
@@ -161,44 +165,13 @@ class TopicConsumer(Standing):
             NotFound: There is no such topic, partition or group.
             WindspriteError: As the methods of the client that are used.
         """
-        async with self._starting:
-            if self._work is not None and not self._work.done():
-                return
-            await self._wait_for_earlier_ones()
-            patience = self._patience()
-            deadline = self._environment.monotonic() + self._settings.wait_for_topic
-            attempts = 0
-            while True:
-                self._check_open()
-                try:
-                    await self._fetcher.settle()
-                    break
-                except NotFound:
-                    pause = LOOK_AGAIN.limit(attempts)
-                    attempts += 1
-                    if self._environment.monotonic() + pause > deadline:
-                        raise
-                    await self._environment.sleep(pause)
-                except TEMPORARY as error:
-                    await patience.after(error)
-            if self._closing is not None:
-                await self._leave()
-            self._check_open()
-            self._work = asyncio.create_task(
-                self._fetcher.run(patience), name="windsprite-consumer"
-            )
-            self._work.add_done_callback(self._ended)
+        await self._lifetime.start()
 
-    @property
-    def _twins(self) -> list[TopicConsumer]:
-        """The other consumers of the client that read the same for the same."""
-        return [one for one in self._others if one is not self and one._source == self._source]
-
-    async def _wait_for_earlier_ones(self) -> None:
-        """Begin behind what a consumer of the same name stores that is being closed."""
-        closing = {one._closing for one in self._twins if one._closing is not None}
-        if closing:
-            await asyncio.wait(closing)
+    def _twins(self) -> list[Lifetime]:
+        """Those of the other consumers of the client that read the same for the same."""
+        return [
+            one._lifetime for one in self._others if one is not self and one._source == self._source
+        ]
 
     def stop(self) -> None:
         """Hand out nothing more: loops and `run` end after the messages they are at."""
@@ -218,74 +191,12 @@ class TopicConsumer(Standing):
             WindspriteError: Something that was handled could not be stored: it comes again.
         """
         seconds = self._settings.close_timeout if timeout is None else timeout
-        if self._closing is None:
-            self._closing = self._begin_to_close(seconds)
-        await asyncio.shield(self._closing)
-
-    def _begin_to_close(self, seconds: float) -> asyncio.Task[None]:
-        closing = asyncio.create_task(self._close(seconds), name="windsprite-closing")
-        closing.add_done_callback(self._closed)
-        return closing
-
-    def _closed(self, closing: asyncio.Task[None]) -> None:
-        # Also if nobody waits for it.
-        if not closing.cancelled() and (error := closing.exception()) is not None:
-            logger.warning("close %s: %s", self._source, error)
-
-    async def _close(self, seconds: float) -> None:
-        self._notify()
-        if self._work is not None:
-            self._work.cancel()
-            await asyncio.wait({self._work})
-        try:
-            async with asyncio.timeout(seconds):
-                if self._work is not None:
-                    await self._store_the_rest()
-                await self._leave()
-        except TimeoutError:
-            raise RequestTimedOut(
-                f"close {self._source}: not done in {seconds:g} seconds"
-            ) from None
-
-    async def _store_the_rest(self) -> None:
-        if not any(self._ledger.to_store(progress) is not None for progress in self._ledger):
-            return None
-        patience = self._patience()
-        while True:
-            try:
-                await self._fetcher.settle()
-                return await self._committer.flush(self._to_store())
-            except TEMPORARY as error:
-                await patience.after(error)
-            except WindspriteError:
-                await self._leave()
-                raise
-
-    async def _leave(self) -> None:
-        if any(one._work is not None and one._closing is None for one in self._twins):
-            return  # the membership is that of the client
-        try:
-            await self._assigning.leave()
-        except WindspriteError as error:
-            # The membership ends with the connection.
-            logger.info("leave %s: %s", self._source, error)
+        await self._lifetime.close(seconds)
 
     async def _close_quietly(self) -> None:
         """Close as `close` does, but do not raise what could not be stored: the log says it."""
         with suppress(WindspriteError):
             await self.close()
-
-    def _check_open(self) -> None:
-        if self._closing is not None:
-            raise ClientClosed(
-                f"the consumer of {self._source} is closed", code=ErrorCode.CLIENT_SHUTDOWN
-            )
-
-    def _ended(self, work: asyncio.Task[None]) -> None:
-        if not work.cancelled():
-            self._failure = work.exception()
-            logger.warning("consume %s: stopped: %s", self._source, self._failure)
-        self._notify()
 
     def _patience(self) -> Patience:
         return Patience(self._environment, self._settings.patience, f"consume {self._source}")
@@ -329,8 +240,8 @@ class TopicConsumer(Standing):
         """A loop was left at a message, which was not handled."""
         self._ledger.put_back(message)
         self._notify()
-        if not self._is_entered and self._closing is None:
-            self._closing = self._begin_to_close(self._settings.close_timeout)
+        if not self._is_entered:
+            self._lifetime.begin_to_close(self._settings.close_timeout)
 
     async def get(self) -> ReceivedMessage:
         """The next message; it is not handled before `handled` or `commit` says so.
@@ -403,7 +314,7 @@ class TopicConsumer(Standing):
 
     def _take(self) -> ReceivedMessage | None:
         """The next message, if it can be had without waiting for anything."""
-        if self._work is None or self._is_over:
+        if not self._lifetime.has_begun or self._is_over:
             return None
         if self._stores_first or self._yields or self._ledger.due or self._assigning.is_stale:
             return None
@@ -412,7 +323,7 @@ class TopicConsumer(Standing):
     async def _next(self) -> ReceivedMessage | None:
         """The next message, whatever has to be waited for; None: there are to be no more."""
         while not self._is_over:
-            if self._work is None or (self._work.done() and self._failure is None):
+            if self._lifetime.has_to_start:
                 await self.start()
             if self._yields:
                 # Whoever fetches more gets a turn even if messages are handled without waiting.
@@ -424,8 +335,8 @@ class TopicConsumer(Standing):
                 return message
             if self._assigning.is_stale:
                 self._fetcher.wake()
-            if self._failure is not None:
-                failure, self._failure = self._failure, None
+            failure = self._lifetime.take_failure()
+            if failure is not None:
                 raise failure
             self._note_blocked()
             if self._ledger.is_full:
@@ -439,7 +350,7 @@ class TopicConsumer(Standing):
     @property
     def _is_over(self) -> bool:
         """Whether nothing more is to be handed out."""
-        return self._closing is not None or self._is_stopping
+        return self._lifetime.is_closing or self._is_stopping
 
     async def _take_storing(self) -> ReceivedMessage | None:
         """The next message, after its offset is stored if that has to be."""
@@ -567,7 +478,7 @@ class TopicConsumer(Standing):
         """
         patience = self._patience()
         while True:
-            self._check_open()
+            self._lifetime.check_open()
             if self._assigning.is_stale or progress is None or not progress.is_held:
                 await self._fetcher.settle()
             if progress is not None and not progress.is_held:
@@ -581,9 +492,6 @@ class TopicConsumer(Standing):
                 if not self._assigning.is_stale:
                     raise
                 await patience.after(error)
-
-    def _to_store(self) -> list[Progress]:
-        return [p for p in self._ledger if self._ledger.to_store(p) is not None]
 
     async def _store_due(self) -> None:
         """Store what has to be stored before anything more is handed out."""
