@@ -3,6 +3,7 @@
 The process that starts the others collects no tests, and so loads no other `conftest.py` than this.
 """
 
+import signal
 from collections import Counter
 from collections.abc import Generator
 
@@ -26,6 +27,12 @@ class _ByFile(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByFile:
     config.option.loadscopereorder = False  # tests/unit last: what is short evens out the end
     return _ByFile(config, log)
+
+
+def pytest_sessionstart() -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C; programs under test must not."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # --- Failures ------------------------------------------------------------------------------------
