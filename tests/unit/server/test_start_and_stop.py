@@ -81,9 +81,11 @@ async def test_a_start_that_is_called_off_anywhere(tmp_path: Path) -> None:
     await starts_and_stops(tmp_path / "first")  # what is loaded once stays
     for milliseconds in range(0, 60, 4):
         folder = tmp_path / str(milliseconds)
-        starting = asyncio.create_task(a_server(folder).start())
+        server = a_server(folder)
+        starting = asyncio.create_task(server.start())
         await asyncio.sleep(milliseconds / 1000)
         if starting.done():
+            await server.stop()
             break
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
