@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -294,7 +295,8 @@ def fields_table(rows: Sequence[Row]) -> str:
 
 def header_table(header: Part, values: type[Any]) -> str:
     """The fields of a header of frames, described by its notes or the docstring of its values."""
-    docs = dict(re.findall(r"^ {8}(\w+): (.+(?:\n {12}.+)*)", values.__doc__ or "", re.MULTILINE))
+    described = inspect.getdoc(values) or ""
+    docs = dict(re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", described, re.MULTILINE))
     lines = []
     at = 0
     for field in header.subcons:
