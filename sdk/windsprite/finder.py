@@ -40,7 +40,7 @@ from windsprite.errors import (
     error_of,
 )
 from windsprite.events import Events, LeaderChanged
-from windsprite.retries import RESEND
+from windsprite.retries import NOT_NOW, RESEND
 from windsprite.session import Session
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
@@ -53,8 +53,6 @@ LOGIN_PATIENCE: Final = 5.0
 
 One that does not answer is left after a share of the `request_timeout`, not before.
 """
-
-_NOT_NOW: Final = frozenset({ErrorCode.TRANSIENT_NOT_COMMITTED, ErrorCode.TRANSIENT_NOT_ACCEPTED})
 
 
 class Unusable(Exception):  # noqa: N818 - internal; says what a server is
@@ -263,7 +261,7 @@ class Finder:
             except RemoteError as error:
                 pause = RESEND.wait(repeats, self._environment.uniform)
                 out_of_time = self._environment.monotonic() + pause >= patience_ends
-                if error.code not in _NOT_NOW or out_of_time:
+                if error.code not in NOT_NOW or out_of_time:
                     raise _refused_login(error.code, str(error)) from error
                 repeats += 1
                 await self._sleep(pause)

@@ -91,7 +91,8 @@ class Reconnect:
 Step: TypeAlias = Done | Fail | Resend | FindLeader | Reconnect
 
 _SESSION_GONE: Final = frozenset({ErrorCode.UNAUTHENTICATED, ErrorCode.NOT_CONNECTED})
-_NOT_NOW: Final = frozenset({ErrorCode.TRANSIENT_NOT_COMMITTED, ErrorCode.TRANSIENT_NOT_ACCEPTED})
+NOT_NOW: Final = frozenset({ErrorCode.TRANSIENT_NOT_COMMITTED, ErrorCode.TRANSIENT_NOT_ACCEPTED})
+"""A server that answers this has done nothing, and may do it a little later."""
 
 
 class Course:
@@ -141,7 +142,7 @@ class Course:
         if executed:
             # Under this very request number: nothing is in doubt any more.
             return Fail(error_of(code, self._doing, sentence))
-        if code in _NOT_NOW:
+        if code in NOT_NOW:
             return self._not_now(code, now)
         error = error_of(code, self._doing, sentence)
         if code is ErrorCode.STALE_CLIENT:

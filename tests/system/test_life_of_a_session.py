@@ -312,17 +312,18 @@ async def test_what_was_not_sent_when_the_session_ended_is_never_sent() -> None:
 # --- Moving --------------------------------------------------------------------------------------
 
 
+def refuse_as_no_leader(request: SendMessages) -> Any:
+    """The answer of a server that leads no more; for partition 2 it takes a while."""
+    is_slow = request.partitioning == ToPartition(2)
+    return Delay(3, NOT_ACCEPTED) if is_slow else NOT_ACCEPTED
+
+
 @pytest.mark.parametrize("gives_up", ["time is over", "cancelled", None])
 @in_virtual_time
 async def test_a_move_cuts_nothing_off_though_its_caller_gives_up(gives_up: str | None) -> None:
     async with await ScriptedCluster().start(2) as cluster, connect(cluster.url(0)) as client:
         old, new = cluster.nodes
-
-        def refuse(request: SendMessages) -> Any:
-            is_slow = request.partitioning == ToPartition(2)
-            return Delay(3, NOT_ACCEPTED) if is_slow else NOT_ACCEPTED
-
-        old.always(SendMessages, refuse)
+        old.always(SendMessages, refuse_as_no_leader)
         new.script(LoginAttempt, [Delay(5)])
         cluster.elect(1)
         time_limit = 4 if gives_up == "time is over" else 30
@@ -353,12 +354,7 @@ async def test_a_move_cuts_nothing_off_though_its_caller_gives_up(gives_up: str 
 async def test_a_leader_that_breaks_is_no_reason_to_cut_anything_off(breaks_at: type[Any]) -> None:
     async with await ScriptedCluster().start(2) as cluster, connect(cluster.url(0)) as client:
         old, new = cluster.nodes
-
-        def refuse(request: SendMessages) -> Any:
-            is_slow = request.partitioning == ToPartition(2)
-            return Delay(3, NOT_ACCEPTED) if is_slow else NOT_ACCEPTED
-
-        old.always(SendMessages, refuse)
+        old.always(SendMessages, refuse_as_no_leader)
         new.script(breaks_at, [Cut(), Cut()])
         cluster.elect(1)
         await asyncio.gather(

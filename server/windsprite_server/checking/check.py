@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from windsprite_server.checking.report import JournalFound, PartitionFound, Report
 from windsprite_server.commit import recover
@@ -20,14 +19,13 @@ from windsprite_server.core.data_directory import (
 )
 from windsprite_server.journal import JournalError, JournalProblem
 from windsprite_server.journal.sqlite import SqliteJournal
+from windsprite_server.log.errors import NO_ROOM
 from windsprite_server.log.inspection import inspect, log_size, partitions_in
 from windsprite_server.log.keys import PartitionKey
 from windsprite_server.log.store import is_removed
 from windsprite_server.metadata.commands import PartitionPlace
 from windsprite_server.metadata.queries import live_partitions
 from windsprite_server.metadata.state import State
-
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 Names: TypeAlias = dict[PartitionKey, tuple[str, str]]
 
@@ -119,7 +117,7 @@ def _copy(source: Path, target: Path) -> None:
     try:
         shutil.copyfile(source, target)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             raise
         message = (
             f"there is no room for a copy of {source} in {target.parent.parent}: "

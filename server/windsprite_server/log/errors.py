@@ -3,7 +3,8 @@
 import errno
 from typing import Final
 
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the operating system says when there is no room, for everybody or for us."""
 
 
 class LogError(Exception):
@@ -44,5 +45,5 @@ def unavailable(what: str, error: OSError) -> LogUnavailableError:
         what: What can't be done now.
         error: Why.
     """
-    kind = DiskFullError if error.errno in _NO_ROOM else LogUnavailableError
+    kind = DiskFullError if error.errno in NO_ROOM else LogUnavailableError
     return kind(f"{what} now: {error.strerror}")
