@@ -348,7 +348,9 @@ class ScriptedConnection(asyncio.Protocol):
             self.end()
 
     async def _serve(self) -> None:
-        while True:
+        # What is behind a request that ended the connection gets no answer, as the transport would
+        # still send one while some of its bytes have not left.
+        while self._transport is not None and not self._transport.is_closing():
             await self._answer(await self._frames.get())
 
     async def _answer(self, frame: Frame) -> None:

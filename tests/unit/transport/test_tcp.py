@@ -270,7 +270,7 @@ async def test_many_clients_that_do_not_read_hold_one_reply_each_beyond_the_memo
                 await other.send(frame() if number == 1 else request(SNAPSHOT, number))
                 assert (await other.receive()).told.channel == "success"
         assert 8 * MIB - SMALL <= node.replies.size <= (8 + 4 + 20) * MIB
-        await node.clock.advance(61)
+        await node.clock.advance(2 * 61)  # the system may take more for them in the beginning
         await node.until(lambda: node.open_connections == 0)
         assert node.replies.size == 0
         assert not node.replies.is_short
@@ -281,7 +281,9 @@ async def test_who_reads_is_served_to_the_end_while_others_leave_no_memory() -> 
         assert node.replies.is_short
         await client.send(frame() + b"".join(request(SNAPSHOT, n) for n in range(1, 51)))
         assert len(await client.receive_many(51)) == 51
-        await node.until(lambda: node.replies.size == 0)
+        # The last of it has left without notice, which the next look at connections makes good.
+        await node.clock.advance(1)
+        assert node.replies.size == 0
 
 
 # --- Requests that pile up ----------------------------------------------------------------------
@@ -602,7 +604,7 @@ async def test_who_fills_its_memory_in_earnest_may_take_its_time() -> None:
     async with tcp_node(receive_memory=5 * MIB, max_frame_size=4 * MIB + 256) as node:
         async with node.client() as slow, node.client() as other:
             await slow.send(frame(body)[: 2 * MIB + 256])
-            await node.until(lambda: node.listener.memory.used >= 3 * MIB)
+            await node.until(lambda: node.listener.memory.used >= 2 * MIB)
             sending = asyncio.create_task(other.send(frame(body)))
             await trickle(node, [slow], size=128 * KIB, seconds=160)
             assert len(await slow.receive_many(1)) == 1
