@@ -15,6 +15,3 @@ class SeededIds:
 
     def token(self, size: int) -> bytes:
         return self._random.randbytes(size)
-
-    def u128(self) -> int:
-        return self._random.randrange(1, 1 << 128)

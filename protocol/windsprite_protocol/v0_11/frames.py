@@ -410,20 +410,6 @@ def _cut_short() -> DecodeError:
     return DecodeError(f"a header of fewer than {HEADER_SIZE} bytes")
 
 
-def client_id_from_int(number: int) -> bytes:
-    """A client id as the 16 bytes of the wire.
-
-    Raises:
-        OverflowError: The number is negative or has more than 128 bits.
-    """
-    return number.to_bytes(16, "little")
-
-
-def client_id_to_int(client: bytes) -> int:
-    """The number that a client id stands for."""
-    return int.from_bytes(client, "little")
-
-
 # --- Protocol versions -----------------------------------------------------------------------
 
 

@@ -27,8 +27,8 @@ from windsprite_protocol.model.system import GetClients, GetMe, GetStats, Ping
 from windsprite_protocol.model.tokens import GetTokens
 from windsprite_protocol.model.topics import Topic
 from windsprite_protocol.model.users import GetUsers
+from windsprite_protocol.v0_11.frames import PROTOCOL_VERSION, is_framed, is_partition
 from windsprite_protocol.v0_11.frames import Operation as Op
-from windsprite_protocol.v0_11.frames import is_framed, is_partition
 from windsprite_protocol.v0_11.layouts import (
     cluster,
     groups,
@@ -219,4 +219,4 @@ COMMANDS: Final[tuple[Command[Any], ...]] = (
     _row(606, "consumer_group.sync", groups.SYNC_GROUP, _if_found(groups.ASSIGNMENT, exact=True)),
 )
 
-GENERATION: Final = Generation("0.11", 11 << 10, COMMANDS)
+GENERATION: Final = Generation("0.11", PROTOCOL_VERSION, COMMANDS)

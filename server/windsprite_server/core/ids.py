@@ -16,10 +16,6 @@ class Ids(Protocol):
         """`size` random bytes, fit for secrets."""
         ...
 
-    def u128(self) -> int:
-        """A random integer from 1 to 2**128 - 1: zero means "none" on the wire."""
-        ...
-
 
 class SystemIds:
     """Identifiers from the random numbers of the operating system."""
@@ -33,7 +29,3 @@ class SystemIds:
     def token(self, size: int) -> bytes:
         """`size` random bytes, fit for secrets."""
         return secrets.token_bytes(size)
-
-    def u128(self) -> int:
-        """A random integer from 1 to 2**128 - 1."""
-        return secrets.randbelow((1 << 128) - 1) + 1

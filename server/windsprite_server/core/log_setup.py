@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Final, Literal, TextIO, get_args
+from typing import Any, Final, Literal, TextIO
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
@@ -21,9 +21,6 @@ from windsprite_server.core.clock import Clock
 LogFormat = Literal["console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Logger = FilteringBoundLogger
-
-LOG_FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
-LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _KEPT_OF_A_LINE: Final = 4096

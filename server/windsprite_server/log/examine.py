@@ -42,7 +42,6 @@ class Examined(NamedTuple):
         index_size: Bytes of the index file that are as they should be; 0: it has to be rewritten.
         is_marked: Whether the index says that the segment was synced as it is.
         mark: What the index says was synced, as far as the segment agrees.
-        has_lost_index: Whether an index that should be there was of no use.
         end: The place after the last sound batch.
         ending: What follows there.
         reason: Why it is no batch.
@@ -55,7 +54,6 @@ class Examined(NamedTuple):
     index_size: int
     is_marked: bool
     mark: EndMark | None
-    has_lost_index: bool
     end: Place
     ending: Ending
     reason: str
@@ -140,7 +138,6 @@ def _as_marked(index: SegmentIndex | None, index_size: int, mark: EndMark) -> Ex
         index_size=index_size,
         is_marked=True,
         mark=mark,
-        has_lost_index=False,
         end=Place(mark.size, mark.next_offset, mark.last_timestamp),
         ending=Ending.CLEAN,
         reason="",
@@ -228,7 +225,6 @@ def examine(
         index_size=0 if is_changed else index_size,
         is_marked=size == 0,
         mark=mark if is_kept else None,
-        has_lost_index=trust_index and begin.position == 0 and size > interval,
         end=end,
         ending=ending.ending,
         reason=ending.reason,

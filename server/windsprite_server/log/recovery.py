@@ -78,7 +78,6 @@ class _Recovery:
         self._damages: list[Damage] = []
         self._torn: TornTail | None = None
         self._scanned = 0
-        self._lost_indexes = 0
         self._last_timestamp = 0
         self._is_marked = True
         # Readers will see all there is, so under this policy it must not get lost any more.
@@ -113,7 +112,6 @@ class _Recovery:
         if found is None:
             found = examine(files, stem, expected, self._context.limits.index_interval)
         self._scanned += found.scanned
-        self._lost_indexes += found.has_lost_index
         segment.size, segment.next_offset, segment.last_timestamp = found.end
         self._last_timestamp = segment.last_timestamp
         for gap in found.gaps:
@@ -163,7 +161,6 @@ class _Recovery:
             created=created,
             torn=self._torn,
             damages=tuple(self._damages),
-            rebuilt_indexes=self._lost_indexes,
             clamped=loaded.clamped,
             lost_offsets=loaded.lost,
         )

@@ -125,7 +125,6 @@ class PartitionRecovery:
         created: Whether the directory was missing.
         torn: The cut tail.
         damages: What can't be read, and is kept as it is.
-        rebuilt_indexes: Segments whose index was missing, damaged or foreign.
         clamped: Consumer offsets that were beyond the end.
         lost_offsets: Slots of the file of consumer offsets that could not be read.
     """
@@ -137,7 +136,6 @@ class PartitionRecovery:
     created: bool
     torn: TornTail | None
     damages: tuple[Damage, ...]
-    rebuilt_indexes: int
     clamped: tuple[ClampedOffset, ...]
     lost_offsets: int
 

@@ -1,11 +1,11 @@
 import io
 import json
+from typing import get_args
 
 import pytest
 
 from support.clock import ManualClock
 from windsprite_server.core.log_setup import (
-    LOG_LEVELS,
     LogFormat,
     Logger,
     LogLevel,
@@ -76,7 +76,7 @@ class Broken(io.StringIO):
             raise self._error
 
 
-@pytest.mark.parametrize("level", LOG_LEVELS)
+@pytest.mark.parametrize("level", get_args(LogLevel))
 @pytest.mark.parametrize("method", ["write", "flush"])
 @pytest.mark.parametrize("error", [OSError(28, "full"), BrokenPipeError(), ValueError("closed")])
 def test_whoever_logs_goes_on_when_nothing_can_be_written(

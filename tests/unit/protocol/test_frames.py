@@ -6,7 +6,6 @@ from support import worked_examples as example
 from windsprite_protocol.errors import DecodeError, EncodeError
 from windsprite_protocol.v0_11.frames import (
     MIN_PROTOCOL_VERSION,
-    NOBODY,
     OPERATIONS,
     PROTOCOL_VERSION,
     EvictionHeader,
@@ -15,8 +14,6 @@ from windsprite_protocol.v0_11.frames import (
     ReplyHeader,
     RequestHeader,
     accepts,
-    client_id_from_int,
-    client_id_to_int,
     format_version,
     is_framed,
     is_internal,
@@ -178,15 +175,6 @@ def test_defaults_name_the_kind_of_the_frame() -> None:
     assert RequestHeader().kind == FrameKind.REQUEST
     assert ReplyHeader().kind == FrameKind.REPLY
     assert EvictionHeader().kind == FrameKind.EVICTION
-
-
-def test_client_ids_are_little_endian() -> None:
-    number = 0x0102030405060708090A0B0C0D0E0F10
-    assert client_id_from_int(number) == example.CLIENT
-    assert client_id_to_int(example.CLIENT) == number
-    assert client_id_from_int(0) == NOBODY
-    with pytest.raises(OverflowError):
-        client_id_from_int(1 << 128)
 
 
 def test_classes_of_operations() -> None:
