@@ -42,7 +42,7 @@ from windsprite_server.core.log_setup import Logger, RecentLog, make_logger
 from windsprite_server.core.open_files import allow_open_files
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
-from windsprite_server.core.uninterrupted import uninterrupted
+from windsprite_server.core.tasks import uninterrupted
 from windsprite_server.core.untaken import UntakenReplies
 from windsprite_server.group_coordinator import GroupCoordinator
 from windsprite_server.groups.registry import Groups

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -24,6 +23,7 @@ from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.outcomes import NotNow, Rejected, Success
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
+from windsprite_server.core.tasks import cancel_and_wait
 from windsprite_server.journal import Entry, Journal, JournalError, JournalProblem, Snapshot
 from windsprite_server.metadata import snapshot
 from windsprite_server.metadata.apply import apply
@@ -262,10 +262,7 @@ class Committer:
         self._arrived.set()
         if self._writer is not None:
             await self._writer
-        if self._tidier is not None:
-            self._tidier.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._tidier
+        await cancel_and_wait(self._tidier)
         if self._snapshot is not None:
             await self._snapshot
 

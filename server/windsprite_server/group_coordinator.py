@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 
 from windsprite_server.core.clock import Clock, let_sockets_be_read
 from windsprite_server.core.log_setup import Logger
+from windsprite_server.core.tasks import cancel_and_wait
 from windsprite_server.groups.registry import GroupKey, Groups
 from windsprite_server.log.errors import LogClosedError, LogError
 from windsprite_server.metadata.commands import PartitionPlace
@@ -74,10 +74,7 @@ class GroupCoordinator:
 
     async def stop(self) -> None:
         """End; members stay what they are."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await cancel_and_wait(self._task)
 
     def end_session(self, session: Session) -> None:
         """End all memberships of a session that is over."""

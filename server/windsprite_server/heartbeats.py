@@ -7,12 +7,12 @@ as it likes.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Final, Protocol
 
 from windsprite_protocol.model.sessions import EvictionReason
 from windsprite_server.core.clock import Clock, let_sockets_be_read
 from windsprite_server.core.log_setup import Logger
+from windsprite_server.core.tasks import cancel_and_wait
 from windsprite_server.session import Sessions
 
 _PATIENCE: Final = 1.2
@@ -62,10 +62,7 @@ class Heartbeats:
 
     async def stop(self) -> None:
         """End; sessions stay what they are."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await cancel_and_wait(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import count
 from typing import Final
 
 from windsprite_protocol.model.topics import NEVER_EXPIRES, UNLIMITED_SIZE
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
+from windsprite_server.core.tasks import cancel_and_wait
 from windsprite_server.log.errors import LogClosedError, LogError
 from windsprite_server.log.partition import REMOVALS_MAX, PartitionLog
 from windsprite_server.log.retention import size_budget
@@ -78,11 +78,7 @@ class SegmentCleaner:
 
     async def stop(self) -> None:
         """End; files whose removal has begun are still removed."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_and_wait(*self._tasks)
 
     async def delete_segments(self, log: PartitionLog, segments_count: int) -> None:
         """Have the oldest sealed segments of a log removed (spec 03, 4.15).

@@ -6,12 +6,12 @@ Nobody can log in with them before that either; they are deleted so that they do
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Final
 
 from windsprite_server.commit import Committed, Committer
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
+from windsprite_server.core.tasks import cancel_and_wait
 from windsprite_server.metadata.commands import DeleteExpiredTokens, OwnedToken
 from windsprite_server.metadata.state import State
 
@@ -48,10 +48,7 @@ class TokenCleaner:
 
     async def stop(self) -> None:
         """End; a command that is on its way is still carried out."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await cancel_and_wait(self._task)
 
     async def clean(self) -> int:
         """Delete the tokens that have expired by now, a bounded number with one command.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
+from windsprite_server.core.tasks import cancel_and_wait
 from windsprite_server.transport.certificate import CertificateError, load_certificate
 
 _SOON: Final = timedelta(days=7)
@@ -60,10 +60,7 @@ class CertificateWatch:
 
     async def stop(self) -> None:
         """Look no more."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await cancel_and_wait(self._task)
 
     def reload(self) -> None:
         """Read the files now, whether they have changed or not."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any
 
 from windsprite_protocol.v0_11.decoder import DEFAULT_BUFFER_SIZE
 from windsprite_server.core.address import Address
 from windsprite_server.core.clock import Clock, let_sockets_be_read
 from windsprite_server.core.log_setup import Logger
+from windsprite_server.core.tasks import cancel_and_wait
 from windsprite_server.core.untaken import UntakenReplies
 from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.limits import TcpLimits
@@ -106,10 +106,7 @@ class TcpListener:
             for task in self._tasks:
                 task.cancel()
             await self._all_done()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeper
+        await cancel_and_wait(self._sweeper)
 
     def _new_connection(self) -> asyncio.BufferedProtocol:
         connection = TcpConnection(self)

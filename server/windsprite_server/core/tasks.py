@@ -1,9 +1,10 @@
-"""Work that is left half-done by nobody."""
+"""Tasks that are not left half-done, and tasks in the background that have to be ended."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -29,3 +30,17 @@ async def uninterrupted(work: Coroutine[Any, Any, Result]) -> Result:
     if not task.cancelled():
         task.exception()  # or it would be logged as one that nobody has seen
     raise cancellation
+
+
+async def cancel_and_wait(*tasks: asyncio.Task[None] | None) -> None:
+    """End tasks that work in the background; `None` is one that was never started.
+
+    Raises:
+        Exception: What one of them had failed with before.
+    """
+    started = [task for task in tasks if task is not None]
+    for task in started:
+        task.cancel()
+    for task in started:
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,11 +1,11 @@
-"""Work that goes on although nobody wants its result any more."""
+"""Work that goes on although nobody wants its result any more, and the end of work for ever."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from windsprite_server.core.uninterrupted import uninterrupted
+from windsprite_server.core.tasks import cancel_and_wait, uninterrupted
 
 
 async def turns(count: int = 3) -> None:
@@ -63,3 +63,33 @@ async def test_work_that_is_cancelled_itself() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await uninterrupted(work())
+
+
+async def test_work_in_the_background_has_ended_when_it_was_waited_for() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await turns()
+            ended.append(number)
+
+    tasks = [asyncio.create_task(work(number)) for number in (1, 2)]
+    await turns(1)
+    await cancel_and_wait(tasks[0], None, tasks[1])
+    assert ended == [1, 2]
+    await cancel_and_wait(*tasks)
+
+
+async def test_what_work_in_the_background_has_failed_with_is_raised() -> None:
+    async def fail() -> None:
+        raise LookupError("no")
+
+    failed = asyncio.create_task(fail())
+    await turns()
+    other = asyncio.create_task(turns(10_000))
+    with pytest.raises(LookupError, match="no"):
+        await cancel_and_wait(failed, other)
+    with pytest.raises(asyncio.CancelledError):
+        await other
