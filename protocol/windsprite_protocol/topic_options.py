@@ -38,10 +38,12 @@ MAX_PREALLOCATED_BYTES: Final = 64 << 30
 
 
 class Durability(StrEnum):
-    """What an acknowledgement promises (spec 03, 1.7)."""
+    """What has to have happened before something is acknowledged (spec 03, 1.7)."""
 
     REPLICATED = "replicated"
+    """The operating system has it: it survives the end of the process."""
     PERSISTED = "persisted"
+    """It is on stable storage: it survives a loss of power."""
 
 
 FieldValue: TypeAlias = int | Compression | Durability

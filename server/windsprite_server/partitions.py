@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from windsprite_protocol.topic_options import config_of
-from windsprite_server.log.keys import Durability, PartitionKey, PartitionOptions
+from windsprite_server.log.keys import PartitionKey, PartitionOptions
 from windsprite_server.log.partition import PartitionLog
 from windsprite_server.log.results import RecoveryReport
 from windsprite_server.log.store import LogStore
@@ -193,7 +193,7 @@ def _options(topic: Topic) -> PartitionOptions:
     config = config_of(topic.options + topic.derived_options)
     return PartitionOptions(
         segment_size=config.segment_size,
-        durability=Durability(config.durability.value),
-        consumer_offset_durability=Durability(config.consumer_offset_durability.value),
+        durability=config.durability,
+        consumer_offset_durability=config.consumer_offset_durability,
         preallocate_segments=config.preallocate_segments,
     )

@@ -17,7 +17,8 @@ from support.log import (
     read,
     trim,
 )
-from windsprite_server.log.keys import Durability, LogLimits, PartitionOptions
+from windsprite_protocol.topic_options import Durability
+from windsprite_server.log.keys import LogLimits, PartitionOptions
 
 _offsets = st.integers(0, 400)
 

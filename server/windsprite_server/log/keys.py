@@ -2,9 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
+from windsprite_protocol.topic_options import DEFAULT_SEGMENT_SIZE, Durability
 from windsprite_server.log.index import DEFAULT_INTERVAL
 
 _NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)\.(\d+)", re.ASCII)
@@ -44,27 +44,18 @@ class PartitionKey:
         return key if key.directory_name == name else None
 
 
-class Durability(Enum):
-    """What must have happened before something is acknowledged and shown to readers."""
-
-    REPLICATED = "replicated"
-    """It was handed to the operating system: survives the end of the process."""
-    PERSISTED = "persisted"
-    """It was synced to stable storage: survives a loss of power."""
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionOptions:
     """What a topic's options say to the logs of its partitions (spec 03, 5.1).
 
     Attributes:
         segment_size: Bytes at which a segment is sealed.
-        durability: Of batches.
+        durability: Of batches: what has to have happened before readers see them, too.
         consumer_offset_durability: Of stored consumer offsets.
         preallocate_segments: Reserve the bytes of a segment on disk when it is begun.
     """
 
-    segment_size: int = 1024 * 1024 * 1024
+    segment_size: int = DEFAULT_SEGMENT_SIZE
     durability: Durability = Durability.REPLICATED
     consumer_offset_durability: Durability = Durability.REPLICATED
     preallocate_segments: bool = False

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
+from windsprite_protocol.topic_options import Durability
 from windsprite_server.log.context import Context
 from windsprite_server.log.descriptors import CLOSED, OpenFile
 from windsprite_server.log.durability import GroupSync, SyncJob
@@ -31,7 +32,6 @@ from windsprite_server.log.errors import (
     TooManyOffsetsError,
     unavailable,
 )
-from windsprite_server.log.keys import Durability
 from windsprite_server.log.results import ClampedOffset
 
 FILE_NAME: Final = "offsets"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from windsprite_protocol.batches import BatchInfo, stamp_batch
+from windsprite_protocol.topic_options import Durability
 from windsprite_server.log import retention
 from windsprite_server.log.context import Context
 from windsprite_server.log.durability import GroupSync, SyncJob
@@ -19,7 +20,7 @@ from windsprite_server.log.errors import (
 )
 from windsprite_server.log.fetching import Fetcher
 from windsprite_server.log.index import SegmentIndex
-from windsprite_server.log.keys import Durability, PartitionKey, PartitionOptions
+from windsprite_server.log.keys import PartitionKey, PartitionOptions
 from windsprite_server.log.offsets import OffsetFile
 from windsprite_server.log.reading import Part, Source, find_time, read_messages
 from windsprite_server.log.removal import Condemned

@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 from typing import Final
 
+from windsprite_protocol.topic_options import Durability
 from windsprite_server.log.context import Context
 from windsprite_server.log.errors import LogFailedError
 from windsprite_server.log.examine import SEGMENT_SUFFIX, Examined, Expected, examine, recall
 from windsprite_server.log.index import SegmentIndex
-from windsprite_server.log.keys import Durability, PartitionKey, PartitionOptions
+from windsprite_server.log.keys import PartitionKey, PartitionOptions
 from windsprite_server.log.offsets import OffsetFile
 from windsprite_server.log.partition import PartitionLog
 from windsprite_server.log.results import Damage, PartitionRecovery, TornTail, damage_of

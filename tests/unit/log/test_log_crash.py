@@ -24,8 +24,9 @@ from support.log import (
     read,
     trim,
 )
+from windsprite_protocol.topic_options import Durability
 from windsprite_server.log.errors import LogError
-from windsprite_server.log.keys import Durability, LogLimits, PartitionKey, PartitionOptions
+from windsprite_server.log.keys import LogLimits, PartitionKey, PartitionOptions
 
 BATCHES = 14
 OTHER = PartitionKey(1, 2, 3, 41)

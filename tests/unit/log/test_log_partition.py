@@ -22,13 +22,14 @@ from support.log import (
     read_all,
     trim,
 )
+from windsprite_protocol.topic_options import Durability
 from windsprite_server.log.errors import (
     LogClosedError,
     LogFailedError,
     LogUnavailableError,
 )
 from windsprite_server.log.files import Files
-from windsprite_server.log.keys import Durability, LogLimits, PartitionOptions
+from windsprite_server.log.keys import LogLimits, PartitionOptions
 from windsprite_server.log.results import ReadResult
 from windsprite_server.log.tail import OVERHEAD, Tail, TailBudget
 

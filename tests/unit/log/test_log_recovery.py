@@ -19,7 +19,8 @@ from support.log import (
     trim,
 )
 from windsprite_protocol.batches import stamp_batch
-from windsprite_server.log.keys import Durability, LogLimits, PartitionOptions
+from windsprite_protocol.topic_options import Durability
+from windsprite_server.log.keys import LogLimits, PartitionOptions
 
 FIRST = f"{0:020}.log"
 FIRST_INDEX = f"{0:020}.index"

@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from support.log import KEY, Harness, MemoryFiles, append
+from windsprite_protocol.topic_options import Durability
 from windsprite_server.log.errors import LogClosedError, LogFailedError
-from windsprite_server.log.keys import Durability, LogLimits, PartitionKey, PartitionOptions
+from windsprite_server.log.keys import LogLimits, PartitionKey, PartitionOptions
 
 PERSISTED = PartitionOptions(
     durability=Durability.PERSISTED, consumer_offset_durability=Durability.PERSISTED
