@@ -100,7 +100,8 @@ class Connection(asyncio.BufferedProtocol):
         self.places = Places(max_in_flight)
         self._on_lost = on_lost
         self._pending: deque[_Pending] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._rings_at = 0.0
         self._transport: asyncio.Transport | None = None
         self._closed = asyncio.get_running_loop().create_future()
         self.lost: WindspriteError | None = None
@@ -261,10 +262,11 @@ class Connection(asyncio.BufferedProtocol):
     def _watch(self, when: float) -> None:
         """See that `_sweep` runs at this time; one timer serves all requests."""
         if self._timer is not None:
-            if self._timer.when() <= when and not self._timer.cancelled():
+            if self._rings_at <= when and not self._timer.cancelled():
                 return
             self._timer.cancel()
         self._timer = self._environment.call_at(when, self._sweep)
+        self._rings_at = when
 
     def _sweep(self) -> None:
         """Give up what is out of time."""

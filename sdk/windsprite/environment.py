@@ -29,8 +29,11 @@ class Environment(Protocol):
         """Wait."""
         ...
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call back when `monotonic` has reached `when`."""
+    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.Handle:
+        """Call back when `monotonic` has reached `when`.
+
+        What comes back can be cancelled. Of what is due at once uvloop tells no time.
+        """
         ...
 
     def uniform(self, low: float, high: float) -> float:
@@ -64,7 +67,7 @@ class SystemEnvironment:
         """Wait."""
         await asyncio.sleep(seconds)
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.Handle:
         """Call back when `monotonic` has reached `when`."""
         return asyncio.get_running_loop().call_at(when, callback)
 

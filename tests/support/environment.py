@@ -25,7 +25,7 @@ class SeededEnvironment:
         self.waits.append(seconds)
         await asyncio.sleep(seconds)
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.Handle:
         return asyncio.get_running_loop().call_at(when, callback)
 
     def uniform(self, low: float, high: float) -> float:

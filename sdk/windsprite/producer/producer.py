@@ -89,7 +89,8 @@ class Producer:
         self._failures = FailureLog(environment, f"{topic!r} in {stream!r}")
         self._report = self._failures.note if options.on_error is None else None
         self._tasks: dict[asyncio.Task[None], Batch] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._rings_at = 0.0
         self._is_waking = False
         self._owes_a_turn = False
         self._is_started = False
@@ -404,12 +405,13 @@ class Producer:
     def _set_timer(self) -> None:
         when = self._accumulator.next_time()
         if self._timer is not None:
-            if when is not None and self._timer.when() <= when and not self._timer.cancelled():
+            if when is not None and self._rings_at <= when and not self._timer.cancelled():
                 return
             self._timer.cancel()
             self._timer = None
         if when is not None:
             self._timer = self._environment.call_at(when, self._timer_rang)
+            self._rings_at = when
 
     def _timer_rang(self) -> None:
         self._timer = None
