@@ -176,8 +176,7 @@ def examine(
         def fetch(position: int, length: int) -> Buffer:
             return files.read(descriptor, length, position)
 
-        data = _read_all(files, path_stem + INDEX_SUFFIX)
-        index, mark, index_size = _decode(data, expected, interval)
+        index, mark, index_size = _load_index(files, path_stem + INDEX_SUFFIX, expected, interval)
         if not trust_index:
             index, index_size = SegmentIndex(interval), 0
         entries = len(index)
@@ -254,19 +253,23 @@ def _walk(
         yield item
 
 
-def _decode(
-    data: bytes | None, expected: Expected, interval: int
+def _load_index(
+    files: Files, path: str, expected: Expected, interval: int
 ) -> tuple[SegmentIndex, EndMark | None, int]:
-    if data is not None:
-        decoded = SegmentIndex.decode(
-            data,
-            base_offset=expected.base_offset,
-            incarnation=expected.incarnation,
-            interval=interval,
-        )
-        if decoded is not None:
-            return *decoded, len(data) // ENTRY.size * ENTRY.size
-    return SegmentIndex(interval), None, 0
+    """The index in a file, its end mark, and its bytes; an empty one if the file is of no use."""
+    try:
+        data = files.read_whole(path)
+    except FileNotFoundError:
+        return SegmentIndex(interval), None, 0
+    decoded = SegmentIndex.decode(
+        data,
+        base_offset=expected.base_offset,
+        incarnation=expected.incarnation,
+        interval=interval,
+    )
+    if decoded is None:
+        return SegmentIndex(interval), None, 0
+    return *decoded, len(data) // ENTRY.size * ENTRY.size
 
 
 def _begin(window: Window, index: SegmentIndex, expected: Expected) -> Place:
@@ -302,14 +305,3 @@ def _agrees(mark: EndMark, index: SegmentIndex, size: int, expected: Expected) -
         and (len(index) > 0 if size else mark.next_offset == expected.base_offset)
         and expected.next_base in {None, mark.next_offset}
     )
-
-
-def _read_all(files: Files, path: str) -> bytes | None:
-    try:
-        descriptor = files.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    try:
-        return files.read(descriptor, files.size(descriptor), 0)
-    finally:
-        files.close(descriptor)

@@ -51,6 +51,14 @@ class Files:
             missing -= len(data)
         return b"".join(parts)
 
+    def read_whole(self, path: str) -> bytes:
+        """All bytes of a file."""
+        descriptor = self.open(path, os.O_RDONLY)
+        try:
+            return self.read(descriptor, self.size(descriptor), 0)
+        finally:
+            self.close(descriptor)
+
     def read_cached(self, descriptor: int, length: int, position: int) -> Buffer | None:
         """`length` bytes from `position` on if all are in memory, else `None`. Never waits."""
         if not _NOWAIT:

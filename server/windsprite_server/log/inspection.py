@@ -1,6 +1,5 @@
 """Looking through the logs of a stopped server; changes nothing."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +118,7 @@ def inspect(
         elif found.ending in {Ending.TORN, Ending.UNSOUND}:
             torn_bytes, torn_reason = found.file_size - found.end.position, found.reason
         damages += [damage_of(f"{stem}.log", gap) for gap in gaps]
+    stored = files.read_whole(f"{place}/{FILE_NAME}") if FILE_NAME in names else b""
     first_offset = bases[0] if bases else 0
     missing = sum(damage.next_offset - damage.first_offset for damage in damages)
     return PartitionInspection(
@@ -131,14 +131,5 @@ def inspect(
         damages=tuple(damages),
         torn_bytes=torn_bytes,
         torn_reason=torn_reason,
-        lost_offsets=_lost_offsets(files, place, key) if FILE_NAME in names else 0,
+        lost_offsets=count_lost(stored, key.incarnation),
     )
-
-
-def _lost_offsets(files: Files, place: str, key: PartitionKey) -> int:
-    descriptor = files.open(f"{place}/{FILE_NAME}", os.O_RDONLY)
-    try:
-        data = files.read(descriptor, files.size(descriptor), 0)
-    finally:
-        files.close(descriptor)
-    return count_lost(data, key.incarnation)

@@ -320,13 +320,9 @@ class OffsetFile:
         """
         files = self._context.files
         try:
-            descriptor = files.open(self._path, os.O_RDONLY)
+            data = files.read_whole(self._path)
         except FileNotFoundError:
             return LoadedOffsets((), 0, None)
-        try:
-            data = files.read(descriptor, files.size(descriptor), 0)
-        finally:
-            files.close(descriptor)
         lost = self._load_slots(data)
         clamped, failure = self._clamp(end)
         if clamped and failure is None:

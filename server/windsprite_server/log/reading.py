@@ -1,7 +1,6 @@
 """Reading batches from segment files."""
 
 import contextlib
-import os
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -155,24 +154,6 @@ def find_time(source: Source, part: Part, timestamp: int, sound_end: int) -> int
             place = after(Found(place.position, header))
     # What was lost before the segment may be as old as that.
     return place.offset if place.position else sound_end
-
-
-def load_index(
-    files: Files, segment: Segment, incarnation: int, interval: int
-) -> SegmentIndex | None:
-    """Read the index file of a segment; `None` if it is of no use. In any thread."""
-    try:
-        descriptor = files.open(segment.index_path, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    try:
-        data = files.read(descriptor, files.size(descriptor), 0)
-    finally:
-        files.close(descriptor)
-    decoded = SegmentIndex.decode(
-        data, base_offset=segment.base_offset, incarnation=incarnation, interval=interval
-    )
-    return decoded[0] if decoded is not None else None
 
 
 class _Gatherer:
@@ -459,7 +440,7 @@ def _index_of(source: Source, part: Part) -> SegmentIndex:
         return segment.index
     if not source.may_wait:
         raise ColdError
-    index = load_index(source.files, segment, source.incarnation, source.interval)
+    index = _load_index(source, segment)
     if index is None or not len(index):
         index = SegmentIndex(source.interval)
         window = _window(source, part, _REBUILD_CHUNK)
@@ -469,3 +450,18 @@ def _index_of(source: Source, part: Part) -> SegmentIndex:
                 index.add(item.header.base_offset, item.header.base_timestamp, item.position)
     segment.index = index
     return index
+
+
+def _load_index(source: Source, segment: Segment) -> SegmentIndex | None:
+    """The index in the file of a segment; `None` if it is of no use."""
+    try:
+        data = source.files.read_whole(segment.index_path)
+    except FileNotFoundError:
+        return None
+    decoded = SegmentIndex.decode(
+        data,
+        base_offset=segment.base_offset,
+        incarnation=source.incarnation,
+        interval=source.interval,
+    )
+    return None if decoded is None else decoded[0]
