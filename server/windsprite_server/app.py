@@ -1,6 +1,6 @@
 """The composition root: builds a server from settings, starts it, drains and stops it.
 
-Only this module and `cli` read settings; everything below gets plain values.
+Only this module, `cli` and `embedding` read settings; everything below gets plain values.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from windsprite_protocol.model.cluster import NodeIdentity
+from windsprite_protocol.v0_11.frames import HEADER_SIZE
 from windsprite_server.cluster.single import SingleNode
 from windsprite_server.commit import CommitFailedError, Committed, Committer, recover
 from windsprite_server.core.address import Address
@@ -43,7 +44,6 @@ from windsprite_server.core.open_files import allow_open_files
 from windsprite_server.core.passwords import Passwords
 from windsprite_server.core.process import ProcessMeter
 from windsprite_server.core.tasks import uninterrupted
-from windsprite_server.core.untaken import UntakenReplies
 from windsprite_server.group_coordinator import GroupCoordinator
 from windsprite_server.groups.registry import Groups
 from windsprite_server.handlers.dispatcher import Dispatcher, Handler
@@ -69,14 +69,17 @@ from windsprite_server.token_cleaner import TokenCleaner
 from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.limits import TcpLimits
 from windsprite_server.transport.tcp import TcpListener
+from windsprite_server.transport.untaken import UntakenReplies
 from windsprite_server.transport.wire import Wire
 
 ROOT_PASSWORD_FILE: Final = "root-password"  # noqa: S105 - the name of a file
 """Where a password is that was made for the root user, in the data directory."""
 
-_DEFAULT_ROOT: Final = "iggy"
+DEFAULT_ROOT: Final = "iggy"
+"""The name of the root user if the settings give it none, and its password where nobody else can
+connect."""
+
 _RANDOM_PASSWORD_BYTES: Final = 24
-_HEADER_BYTES: Final = 256
 # Objects that live as long as the server are taken out of the garbage collector's sight, and it
 # looks at the others less often than its default of every 700 new ones: a full collection stops
 # everything.
@@ -225,7 +228,7 @@ class Server:
             clock=clock,
             ids=self._ids,
             server_version=version("windsprite"),
-            max_reply_body=limits.max_frame_size - _HEADER_BYTES,
+            max_reply_body=limits.max_frame_size - HEADER_SIZE,
             max_tokens_per_user=settings.personal_access_token.max_tokens_per_user,
             turns=turns,
         )
@@ -311,13 +314,13 @@ class Server:
         if root.username is not None and root.password is not None:
             username, password = root.username, root.password.get_secret_value()
         elif self._settings.tcp.address.is_loopback:
-            username = password = _DEFAULT_ROOT
+            username = password = DEFAULT_ROOT
             self._logger.warning(
                 "the root user is iggy with password iggy, since only this machine can connect: "
                 "set root.username and root.password for anything else"
             )
         else:
-            username = _DEFAULT_ROOT
+            username = DEFAULT_ROOT
             password = self._ids.token(_RANDOM_PASSWORD_BYTES).hex()
             file = directory.path / ROOT_PASSWORD_FILE
             replace_durably(file, password.encode() + b"\n", mode=0o600)

@@ -9,17 +9,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 from urllib.parse import quote
 
-from windsprite_server.app import ROOT_PASSWORD_FILE, Server
+from windsprite_server.app import DEFAULT_ROOT, ROOT_PASSWORD_FILE, Server
 from windsprite_server.core.address import join_host_port
 from windsprite_server.core.clock import SystemClock
 from windsprite_server.core.log_setup import make_quiet_logger
 from windsprite_server.settings import Settings, load_settings
 from windsprite_server.settings.model import leaves
-
-_DEFAULT_ROOT: Final = "iggy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +78,12 @@ async def embedded(
 
 def _connection_string(settings: Settings, host: str, port: int) -> str:
     root = settings.root
-    username = _DEFAULT_ROOT if root.username is None else root.username
+    username = DEFAULT_ROOT if root.username is None else root.username
     if root.password is not None:
         password = root.password.get_secret_value()
     else:
         made = settings.data_dir / ROOT_PASSWORD_FILE
-        password = made.read_text().strip() if made.exists() else _DEFAULT_ROOT
+        password = made.read_text().strip() if made.exists() else DEFAULT_ROOT
     credentials = f"{quote(username, safe='')}:{quote(password, safe='')}"
     options = "?tls=true" if settings.tcp.tls.enabled else ""
     return f"iggy://{credentials}@{join_host_port(host, port)}{options}"

@@ -91,13 +91,13 @@ class Partitions:
         Raises:
             OSError: The disk can't be read.
         """
-        options = {place: (_key(place), _options(topic)) for place, topic in live}
+        options = {place: (key_of(place), _options(topic)) for place, topic in live}
         report = self._store.recover(dict(options.values()))
         for place, (key, _) in options.items():
             log = self._store.get(key)
             if log is not None:
                 self._add(place, log)
-        going = {_key(place).directory_name for place in condemned}
+        going = {key_of(place).directory_name for place in condemned}
         unknown = tuple(path for path in report.unknown if path.name not in going)
         return replace(report, unknown=unknown)
 
@@ -141,13 +141,13 @@ class Partitions:
 
     async def open(self, place: PartitionPlace, topic: Topic) -> None:
         """Make a new, empty partition ready for sends and polls."""
-        self._add(place, self._store.create(_key(place), _options(topic)))
+        self._add(place, self._store.create(key_of(place), _options(topic)))
 
     def condemn(self, place: PartitionPlace) -> None:
         """Count a partition no more and give its log to nobody: it is going to be removed."""
         if self._logs.pop(_numbers(place), None) is None:
             return
-        counted = self._counted.pop(_key(place))
+        counted = self._counted.pop(key_of(place))
         counted.change_to(0, 0, 0)
         for totals in counted.totals:
             totals.partitions_count -= 1
@@ -159,7 +159,7 @@ class Partitions:
     async def remove(self, place: PartitionPlace) -> None:
         """Delete the files of a partition that is gone; nothing to delete is no error."""
         self.condemn(place)
-        await self._store.remove(_key(place))
+        await self._store.remove(key_of(place))
 
     def _add(self, place: PartitionPlace, log: PartitionLog) -> None:
         self._logs[_numbers(place)] = log
@@ -185,7 +185,8 @@ def _numbers(place: PartitionPlace) -> tuple[int, int, int, int]:
     return place.stream_id, place.topic_id, place.partition_id, place.incarnation
 
 
-def _key(place: PartitionPlace) -> PartitionKey:
+def key_of(place: PartitionPlace) -> PartitionKey:
+    """What the log of a partition is called."""
     return PartitionKey(place.stream_id, place.topic_id, place.partition_id, place.incarnation)
 
 

@@ -15,11 +15,11 @@ from support.wire_client import WireClient
 from windsprite_protocol.model.system import GetClient, GetSnapshot, Ping, Snapshot
 from windsprite_server.core.address import Address
 from windsprite_server.core.log_setup import make_logger
-from windsprite_server.core.untaken import UntakenReplies
 from windsprite_server.handlers.dispatcher import Dispatcher, Handler
 from windsprite_server.session import Connection, Sessions
 from windsprite_server.transport.limits import TcpLimits
 from windsprite_server.transport.tcp import TcpListener
+from windsprite_server.transport.untaken import UntakenReplies
 from windsprite_server.transport.wire import Wire
 
 KIB = 1024

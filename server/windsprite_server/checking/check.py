@@ -23,9 +23,9 @@ from windsprite_server.log.errors import NO_ROOM
 from windsprite_server.log.inspection import inspect, log_size, partitions_in
 from windsprite_server.log.keys import PartitionKey
 from windsprite_server.log.store import is_removed
-from windsprite_server.metadata.commands import PartitionPlace
 from windsprite_server.metadata.queries import live_partitions
 from windsprite_server.metadata.state import State
+from windsprite_server.partitions import key_of
 
 Names: TypeAlias = dict[PartitionKey, tuple[str, str]]
 
@@ -107,10 +107,10 @@ def _journal(directory: Path) -> tuple[JournalFound | None, Names, set[Partition
         users=len(state.users),
     )
     names = {
-        _key(place): (state.streams[place.stream_id].name, topic.name)
+        key_of(place): (state.streams[place.stream_id].name, topic.name)
         for place, topic in live_partitions(state)
     }
-    return found, names, set(map(_key, state.condemned))
+    return found, names, set(map(key_of, state.condemned))
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -124,10 +124,6 @@ def _copy(source: Path, target: Path) -> None:
             "set TMPDIR to a directory on another disk"
         )
         raise DataDirectoryError(message) from error
-
-
-def _key(place: PartitionPlace) -> PartitionKey:
-    return PartitionKey(place.stream_id, place.topic_id, place.partition_id, place.incarnation)
 
 
 async def _replay(path: Path) -> tuple[int, State]:

@@ -1,6 +1,6 @@
 """Settings: what they are, where they come from, and how they are shown.
 
-Only the composition root reads them; it hands plain values down.
+Only the composition root and what stands above it read them; all else is given plain values.
 """
 
 from windsprite_server.settings.model import EffectiveSetting, Origin, Settings

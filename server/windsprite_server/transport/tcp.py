@@ -11,13 +11,13 @@ from windsprite_server.core.address import Address
 from windsprite_server.core.clock import Clock, let_sockets_be_read
 from windsprite_server.core.log_setup import Logger
 from windsprite_server.core.tasks import cancel_and_wait
-from windsprite_server.core.untaken import UntakenReplies
 from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.limits import TcpLimits
 from windsprite_server.transport.receive_memory import ReceiveMemory
 from windsprite_server.transport.sockets import listen
 from windsprite_server.transport.tcp_connection import TcpConnection
 from windsprite_server.transport.tls import TlsStream
+from windsprite_server.transport.untaken import UntakenReplies
 from windsprite_server.transport.wire import Wire
 
 

@@ -36,12 +36,12 @@ from windsprite_protocol.v0_11.frames import HEADER_SIZE
 from windsprite_server.core.address import join_host_port
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
-from windsprite_server.core.untaken import SMALL, UntakenReplies
 from windsprite_server.session import Connection
 from windsprite_server.transport.limits import TcpLimits
 from windsprite_server.transport.receive_memory import ReceiveMemory
 from windsprite_server.transport.sockets import host_and_port
 from windsprite_server.transport.tls import is_client_hello
+from windsprite_server.transport.untaken import SMALL, UntakenReplies
 from windsprite_server.transport.wire import Answer, Wire
 from windsprite_server.transport.writing import write_all
 

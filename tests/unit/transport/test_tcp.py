@@ -22,8 +22,8 @@ from windsprite_protocol.model.system import (
     SnapshotCompression,
     SnapshotKind,
 )
-from windsprite_server.core.untaken import SMALL
 from windsprite_server.handlers.dispatcher import Handler
+from windsprite_server.transport.untaken import SMALL
 
 FAILURE = 1
 NO_SESSION = 1
