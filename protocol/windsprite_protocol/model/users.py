@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 from windsprite_protocol.model.identifiers import Identifier
 from windsprite_protocol.model.permissions import Permissions
 from windsprite_protocol.model.typed_values import Options
 
-ROOT_USER_ID = 0
+ROOT_USER_ID: Final = 0
+
+USERNAME_BYTES: Final = range(3, 51)
+"""How many bytes of UTF-8 the name of a user may have (spec 06, 3.1)."""
+
+PASSWORD_BYTES: Final = range(3, 101)
+"""How many bytes of UTF-8 a password may have: no login accepts another one (spec 06, 2.4)."""
 
 
 class UserStatus(IntEnum):

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from windsprite.commands.base import Commands
 from windsprite.errors import InvalidRequest
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.identifiers import Identifier
 from windsprite_protocol.model.permissions import Permissions
 from windsprite_protocol.model.users import (
+    PASSWORD_BYTES,
     ChangePassword,
     CreateUser,
     DeleteUser,
@@ -23,8 +22,6 @@ from windsprite_protocol.model.users import (
     UserDetails,
     UserStatus,
 )
-
-_PASSWORD_BYTES: Final = range(3, 101)
 
 
 class UserCommands(Commands):
@@ -157,7 +154,7 @@ class UserCommands(Commands):
 
 def _check_password(doing: str, password: str) -> None:
     """Refuse what no login would take: not every server does so."""
-    if len(password.encode(errors="replace")) not in _PASSWORD_BYTES:
+    if len(password.encode(errors="replace")) not in PASSWORD_BYTES:
         raise InvalidRequest(
             f"{doing}: {ErrorCode.INVALID_PASSWORD.sentence}", code=ErrorCode.INVALID_PASSWORD
         )

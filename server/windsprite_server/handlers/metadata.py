@@ -6,6 +6,7 @@ from typing import Any
 
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.outcomes import NotNow, Rejected
+from windsprite_protocol.model.typed_values import Options
 from windsprite_server.commit import CommitFailedError
 from windsprite_server.handlers.access import user_of
 from windsprite_server.handlers.answers import UnsuccessfulError, refused
@@ -30,3 +31,13 @@ async def commit(services: Services, connection: Connection, command: Command) -
     if isinstance(committed.outcome, Rejected):
         raise UnsuccessfulError(committed.outcome)
     return committed.outcome.value
+
+
+def refuse_options(options: Options) -> None:
+    """Refuse every option, for what has none: streams (spec 03, 5.1) and users (spec 06, 3.2).
+
+    Raises:
+        UnsuccessfulError: There is one.
+    """
+    if options:
+        raise refused(ErrorCode.UNSUPPORTED_OPTION_KEY)

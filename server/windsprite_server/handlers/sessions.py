@@ -12,16 +12,14 @@ from windsprite_protocol.model.sessions import (
     LoginWithToken,
     Logout,
 )
-from windsprite_protocol.model.users import UserStatus
+from windsprite_protocol.model.users import PASSWORD_BYTES, USERNAME_BYTES, UserStatus
 from windsprite_server.core.passwords import TooManyLoginsError
 from windsprite_server.handlers.answers import evicted, not_now
 from windsprite_server.handlers.services import Services
-from windsprite_server.handlers.users import PASSWORD_BYTES
 from windsprite_server.metadata.queries import find_token, find_user, hash_token
 from windsprite_server.metadata.state import User
 from windsprite_server.session import Connection, SessionConflictError
 
-_USERNAME_BYTES: Final = range(3, 51)
 # Clients built before the release of this generation of the wire; some of them give one number to
 # all their writes (spec 01, 6.6).
 _PRE_RELEASE: Final = "-edge."
@@ -76,7 +74,7 @@ async def _identify(services: Services, attempt: LoginAttempt) -> User:
 
 async def _by_password(services: Services, request: Login) -> User | None:
     """The user with this name and password; `None` does not tell what was wrong."""
-    if len(request.username.encode()) not in _USERNAME_BYTES:
+    if len(request.username.encode()) not in USERNAME_BYTES:
         return None
     if len(request.password.encode()) not in PASSWORD_BYTES:
         return None

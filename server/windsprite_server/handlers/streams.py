@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.streams import (
     CreateStream,
     DeleteStream,
@@ -16,10 +15,8 @@ from windsprite_protocol.model.streams import (
     StreamDetails,
     UpdateStream,
 )
-from windsprite_protocol.model.typed_values import Options
 from windsprite_server.handlers.access import require
-from windsprite_server.handlers.answers import refused
-from windsprite_server.handlers.metadata import commit
+from windsprite_server.handlers.metadata import commit, refuse_options
 from windsprite_server.handlers.services import Services
 from windsprite_server.metadata import commands
 from windsprite_server.metadata.authorization import Rule
@@ -50,7 +47,7 @@ def create_stream(
     services: Services, connection: Connection, request: CreateStream
 ) -> Coroutine[Any, Any, StreamDetails]:
     """Create a stream."""
-    _refuse_options(request.options)
+    refuse_options(request.options)
     return commit(services, connection, commands.CreateStream(request.name))
 
 
@@ -58,7 +55,7 @@ def update_stream(
     services: Services, connection: Connection, request: UpdateStream
 ) -> Coroutine[Any, Any, None]:
     """Rename a stream."""
-    _refuse_options(request.options)
+    refuse_options(request.options)
     return commit(services, connection, commands.UpdateStream(request.stream, request.name))
 
 
@@ -74,9 +71,3 @@ def purge_stream(
 ) -> Coroutine[Any, Any, None]:
     """Delete all messages and offsets of a stream's topics."""
     return commit(services, connection, commands.PurgeStream(request.stream))
-
-
-def _refuse_options(options: Options) -> None:
-    """No option is known for streams (spec 03, 5.1)."""
-    if options:
-        raise refused(ErrorCode.UNSUPPORTED_OPTION_KEY)

@@ -8,12 +8,12 @@ when it is applied, since hashing takes its time.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.sessions import EvictionReason
-from windsprite_protocol.model.typed_values import Options
 from windsprite_protocol.model.users import (
+    PASSWORD_BYTES,
     ChangePassword,
     CreateUser,
     DeleteUser,
@@ -27,16 +27,13 @@ from windsprite_protocol.model.users import (
 from windsprite_server.core.passwords import TooManyLoginsError
 from windsprite_server.handlers.access import require, user_of
 from windsprite_server.handlers.answers import evicted, not_now, refused, rejected
-from windsprite_server.handlers.metadata import commit
+from windsprite_server.handlers.metadata import commit, refuse_options
 from windsprite_server.handlers.services import Services
 from windsprite_server.metadata import commands
 from windsprite_server.metadata.authorization import Rule
 from windsprite_server.metadata.queries import find_user, is_allowed, users_by_id
 from windsprite_server.metadata.views import user_details, user_summary
 from windsprite_server.session import Connection
-
-PASSWORD_BYTES: Final = range(3, 101)
-"""No login accepts another password (spec 06, 2.4)."""
 
 T = TypeVar("T")
 
@@ -61,7 +58,7 @@ def create_user(
     services: Services, connection: Connection, request: CreateUser
 ) -> Coroutine[Any, Any, UserDetails]:
     """Create a user."""
-    _refuse_options(request.options)
+    refuse_options(request.options)
     _require_usable(request.password)
     return _create_user(services, connection, request)
 
@@ -82,7 +79,7 @@ def update_user(
     services: Services, connection: Connection, request: UpdateUser
 ) -> Coroutine[Any, Any, None]:
     """Change the name or the status of a user; sessions go on, also those of inactive users."""
-    _refuse_options(request.options)
+    refuse_options(request.options)
     command = commands.UpdateUser(request.user, request.username, request.status)
     return commit(services, connection, command)
 
@@ -130,12 +127,6 @@ async def _change_password(
     password_hash = await _worked_on(connection, services.passwords.hash(request.new_password))
     command = commands.ChangePassword(request.user, verified, password_hash)
     await commit(services, connection, command)
-
-
-def _refuse_options(options: Options) -> None:
-    """No option is known for users (spec 06, 3.2)."""
-    if options:
-        raise refused(ErrorCode.UNSUPPORTED_OPTION_KEY)
 
 
 def _require_usable(password: str) -> None:

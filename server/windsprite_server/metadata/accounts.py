@@ -26,10 +26,10 @@ from windsprite_server.metadata.queries import find_user
 from windsprite_server.metadata.state import MAX_USERS, State, Token, User
 from windsprite_server.metadata.views import user_details
 
-MIN_USERNAME_BYTES: Final = 3
-MAX_USERNAME_BYTES: Final = 50
 ROOT_CREATED_AT: Final = 1
 
+# Not that of the protocol's values: a replay must decide as the first time.
+_USERNAME_BYTES: Final = range(3, 51)
 _U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
@@ -211,7 +211,7 @@ def _require_acting_user(state: State, context: Context) -> User:
 
 
 def _require_username(name: str) -> None:
-    if not MIN_USERNAME_BYTES <= len(name.encode()) <= MAX_USERNAME_BYTES:
+    if len(name.encode()) not in _USERNAME_BYTES:
         raise RejectedError(ErrorCode.INVALID_USERNAME)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr, Strict
 
+from windsprite_protocol.model.users import PASSWORD_BYTES, USERNAME_BYTES
 from windsprite_protocol.text_forms import format_duration, format_size, parse_duration, parse_size
 from windsprite_server.core.address import (
     Address,
@@ -81,14 +82,14 @@ def _printable(text: str) -> str:
 
 
 def _username(text: str) -> str:
-    if not 3 <= len(text.encode()) <= 50:
-        raise ValueError("needs 3 to 50 bytes")
+    if len(text.encode()) not in USERNAME_BYTES:
+        raise ValueError(f"needs {USERNAME_BYTES[0]} to {USERNAME_BYTES[-1]} bytes")
     return text
 
 
 def _password(secret: SecretStr) -> SecretStr:
-    if not 3 <= len(secret.get_secret_value().encode()) <= 100:
-        raise ValueError("needs 3 to 100 bytes")
+    if len(secret.get_secret_value().encode()) not in PASSWORD_BYTES:
+        raise ValueError(f"needs {PASSWORD_BYTES[0]} to {PASSWORD_BYTES[-1]} bytes")
     return secret
 
 
