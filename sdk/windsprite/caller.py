@@ -181,7 +181,7 @@ class Caller:
                 case FindLeader():
                     await self._find_leader(session, course, deadline)
                 case Reconnect():
-                    self.link.drop(session)
+                    session.connection.close()
 
     async def _try_on(
         self, session: Session, request: Request, course: Course, deadline: float

@@ -167,10 +167,6 @@ class Link:
             self._session.logged_in = None
         self._events.emit(SignedOut())
 
-    def drop(self, session: Session) -> None:
-        """Close a session that is of no use any more."""
-        session.connection.close()
-
     async def close(self) -> None:
         """Close everything; nothing of it is left when this returns."""
         self._closed = True

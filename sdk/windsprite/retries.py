@@ -92,7 +92,7 @@ Step: TypeAlias = Done | Fail | Resend | FindLeader | Reconnect
 
 _SESSION_GONE: Final = frozenset({ErrorCode.UNAUTHENTICATED, ErrorCode.NOT_CONNECTED})
 NOT_NOW: Final = frozenset({ErrorCode.TRANSIENT_NOT_COMMITTED, ErrorCode.TRANSIENT_NOT_ACCEPTED})
-"""A server that answers this has done nothing, and may do it a little later."""
+"""What a server answers that may do it a little later, if it has not done it already."""
 
 
 class Course:

@@ -2,7 +2,11 @@
 
 | module | job |
 |---|---|
+| `commands` | the method of the client that makes one |
 | `consumer` | what programs use |
+| `standing` | what it says of itself |
+| `loop`, `handling` | `async for` over it, and `run` |
+| `settings` | how it reads, and what makes no sense |
 | `lifetime` | starts and closes it |
 | `fetching` | the one background task |
 | `committing` | stores offsets |

@@ -161,19 +161,17 @@ class Lifetime:
         Raises:
             WindspriteError: Something that was handled could not be stored.
         """
-        if self._closing is None:
-            self._closing = self._begin_to_close(seconds)
-        await asyncio.shield(self._closing)
+        await asyncio.shield(self._begin_to_close(seconds))
 
     def begin_to_close(self, seconds: float) -> None:
         """Do in the background what `close` does, unless somebody has begun to."""
-        if self._closing is None:
-            self._closing = self._begin_to_close(seconds)
+        _ = self._begin_to_close(seconds)
 
     def _begin_to_close(self, seconds: float) -> asyncio.Task[None]:
-        closing = asyncio.create_task(self._close(seconds), name="windsprite-closing")
-        closing.add_done_callback(self._closed)
-        return closing
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(seconds), name="windsprite-closing")
+            self._closing.add_done_callback(self._closed)
+        return self._closing
 
     def _closed(self, closing: asyncio.Task[None]) -> None:
         # Also if nobody waits for it.

@@ -13,29 +13,29 @@ from windsprite.encryption import Encryptor
 from windsprite.errors import InvalidRequest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a consumer reads; `Client.consumer` says what each of them means."""
+    """How a consumer reads; `Client.consumer` says what each of them means, and its default."""
 
-    start: Start | None = None
-    partitions: Sequence[int] | None = None
-    batch_messages: int = 1000
-    prefetch_bytes: int = 4 << 20
-    poll_interval: float = 0.1
-    max_unhandled: int = 10_000
-    commit: Commit | None = None
-    create_group: bool = True
-    join: bool = True
-    allow_replay: bool = False
-    encryption: Encryptor | None = None
-    wait_for_topic: float = 0.0
-    patience: float = 300.0
-    close_timeout: float = 5.0
+    start: Start | None
+    partitions: Sequence[int] | None
+    batch_messages: int
+    prefetch_bytes: int
+    poll_interval: float
+    max_unhandled: int
+    commit: Commit | None
+    create_group: bool
+    join: bool
+    allow_replay: bool
+    encryption: Encryptor | None
+    wait_for_topic: float
+    patience: float
+    close_timeout: float
 
     def __post_init__(self) -> None:
-        for name, least in (("batch_messages", 1), ("prefetch_bytes", 1), ("max_unhandled", 1)):
-            if getattr(self, name) < least:
-                raise InvalidRequest(f"consumer: {name} is a number of at least {least}")
+        for name in ("batch_messages", "prefetch_bytes", "max_unhandled"):
+            if getattr(self, name) < 1:
+                raise InvalidRequest(f"consumer: {name} is a number of at least 1")
         for name in ("poll_interval", "wait_for_topic", "patience", "close_timeout"):
             if not getattr(self, name) >= 0:
                 raise InvalidRequest(f"consumer: {name} is a number of seconds")
