@@ -21,7 +21,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from windsprite_protocol.model.cluster import NodeIdentity
-from windsprite_protocol.v0_11.frames import HEADER_SIZE
+from windsprite_protocol.v0_11.frames import DEFAULT_MAX_FRAME_SIZE, HEADER_SIZE
 from windsprite_server.cluster.single import SingleNode
 from windsprite_server.commit import CommitFailedError, Committed, Committer, recover
 from windsprite_server.core.address import Address
@@ -233,7 +233,7 @@ class Server:
             turns=turns,
         )
         dispatcher = Dispatcher(services, self._handlers, logger)
-        wire = Wire(dispatcher, identity.cluster_id, limits.max_frame_size, clock)
+        wire = Wire(dispatcher, identity.cluster_id, _max_reply_size(settings), clock)
         listener = TcpListener(
             wire, _tcp_limits(settings), replies, clock, logger, certificate=certificate
         )
@@ -524,6 +524,11 @@ def _log_limits(settings: Settings) -> LogLimits:
         sync_threads=storage.sync_threads,
         free_bytes=storage.min_free,
     )
+
+
+def _max_reply_size(settings: Settings) -> int:
+    """Bytes of the largest reply: what clients may send says nothing about what they take."""
+    return max(settings.limits.max_frame_size, DEFAULT_MAX_FRAME_SIZE)
 
 
 def _tcp_limits(settings: Settings) -> TcpLimits:
