@@ -22,7 +22,7 @@ _STDERR: Final = 2
 
 
 class ExitCode(IntEnum):
-    """What the process says when it ends."""
+    """The exit code of the process."""
 
     STOPPED = 0
     FAILED = 1

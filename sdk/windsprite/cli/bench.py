@@ -9,14 +9,13 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from windsprite import Identifier
-from windsprite.cli.arguments import parse_identifier
 from windsprite.cli.benching import Bench, connected, place_for
 from windsprite.cli.context import Context
-from windsprite.cli.conversion import converter, flag
+from windsprite.cli.conversion import flag
 from windsprite.cli.errors import UsageError
 from windsprite.cli.output import View, dump_json
 from windsprite.cli.pacing import Pacing
-from windsprite.cli.parameters import CommandContext
+from windsprite.cli.parameters import CommandContext, identifier
 from windsprite_protocol.batches import MAX_PAYLOAD_BYTES
 
 application = App(name="bench")
@@ -54,21 +53,14 @@ Duration: TypeAlias = Annotated[
 ]
 StreamOption: TypeAlias = Annotated[
     Identifier | None,
-    Parameter(
-        converter=converter(parse_identifier),
-        n_tokens=1,
+    identifier(
+        "A stream that is there. Without it: one of its own, which is removed at the end.",
         metavar="NAME",
-        help="A stream that is there. Without it: one of its own, which is removed at the end.",
     ),
 ]
 TopicOption: TypeAlias = Annotated[
     Identifier | None,
-    Parameter(
-        converter=converter(parse_identifier),
-        n_tokens=1,
-        metavar="NAME",
-        help="A topic of it, which is kept as it is afterwards.",
-    ),
+    identifier("A topic of it, which is kept as it is afterwards.", metavar="NAME"),
 ]
 PartitionCount: TypeAlias = Annotated[
     int | None,

@@ -1,10 +1,10 @@
-"""What the process says when it ends."""
+"""The exit codes of the command line."""
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the process says when it ends."""
+    """The exit code of the process."""
 
     OK = 0
     FAILED = 1

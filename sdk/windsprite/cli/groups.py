@@ -8,24 +8,17 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from windsprite import Client, ConsumerGroupDetails, Identifier, NotFound
-from windsprite.cli.arguments import parse_identifier
-from windsprite.cli.conversion import converter
-from windsprite.cli.parameters import CommandContext, NewName, StreamName, TopicName
+from windsprite.cli.parameters import CommandContext, NewName, StreamName, TopicName, identifier
 from windsprite.cli.views import show_group, show_groups
 
 application = App(name="group")
 
 GroupName: TypeAlias = Annotated[
     Identifier,
-    Parameter(
-        name="GROUP",
-        converter=converter(parse_identifier),
-        n_tokens=1,
-        help="Its name, or its number, in the topic.",
-    ),
+    identifier("Its name, or its number, in the topic.", name="GROUP"),
 ]
 
 

@@ -10,11 +10,11 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from windsprite import Client, Identifier, NotFound, PermissionDenied
-from windsprite.cli.arguments import parse_identifier, parse_offset
+from windsprite.cli.arguments import parse_offset
 from windsprite.cli.conversion import converter
 from windsprite.cli.errors import CommandError, UsageError
 from windsprite.cli.groups import find_group
-from windsprite.cli.parameters import CommandContext, StreamName, TopicName
+from windsprite.cli.parameters import CommandContext, StreamName, TopicName, identifier
 from windsprite.cli.topics import find_topic
 from windsprite.cli.views import OffsetRow, show_offsets
 
@@ -22,23 +22,11 @@ application = App(name="offset")
 
 ConsumerName: TypeAlias = Annotated[
     Identifier | None,
-    Parameter(
-        name="--consumer",
-        converter=converter(parse_identifier),
-        n_tokens=1,
-        metavar="NAME",
-        help="Whose offset: that of this consumer,",
-    ),
+    identifier("Whose offset: that of this consumer,", name="--consumer", metavar="NAME"),
 ]
 OwnerGroup: TypeAlias = Annotated[
     Identifier | None,
-    Parameter(
-        name="--group",
-        converter=converter(parse_identifier),
-        n_tokens=1,
-        metavar="NAME",
-        help="or that of this consumer group.",
-    ),
+    identifier("or that of this consumer group.", name="--group", metavar="NAME"),
 ]
 AnyPartition: TypeAlias = Annotated[
     int | None,

@@ -14,23 +14,23 @@ from windsprite.cli.conversion import converter
 CommandContext: TypeAlias = Annotated[Context, Parameter(parse=False)]
 """Given to each command by the application, not by the command line."""
 
-StreamName: TypeAlias = Annotated[
-    Identifier,
-    Parameter(
-        name="STREAM",
+
+def identifier(text: str, *, name: str | None = None, metavar: str | None = None) -> Parameter:
+    """An argument or option that is the name of something or its number, with its help."""
+    return Parameter(
+        name=name,
         converter=converter(parse_identifier),
         n_tokens=1,
-        help="Its name, or its number; name:7 for a name of digits.",
-    ),
+        metavar=metavar,
+        help=text,
+    )
+
+
+StreamName: TypeAlias = Annotated[
+    Identifier, identifier("Its name, or its number; name:7 for a name of digits.", name="STREAM")
 ]
 TopicName: TypeAlias = Annotated[
-    Identifier,
-    Parameter(
-        name="TOPIC",
-        converter=converter(parse_identifier),
-        n_tokens=1,
-        help="Its name, or its number, in the stream.",
-    ),
+    Identifier, identifier("Its name, or its number, in the stream.", name="TOPIC")
 ]
 NewName: TypeAlias = Annotated[str, Parameter(name="NAME", help="1 to 255 bytes, as it is.")]
 

@@ -8,11 +8,11 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from windsprite import Identifier
-from windsprite.cli.arguments import Start, StartKind, parse_identifier, parse_start
+from windsprite.cli.arguments import Start, StartKind, parse_start
 from windsprite.cli.conversion import converter, flag
 from windsprite.cli.errors import UsageError
 from windsprite.cli.group_reading import GroupReading
-from windsprite.cli.parameters import CommandContext, StreamName, TopicName
+from windsprite.cli.parameters import CommandContext, StreamName, TopicName, identifier
 from windsprite.cli.reading import Reading, Sink, Span, find_place
 
 _DEFAULT_COUNT: Final = 100
@@ -55,21 +55,17 @@ async def poll(
     ] = None,
     consumer: Annotated[
         Identifier | None,
-        Parameter(
-            converter=converter(parse_identifier),
-            n_tokens=1,
-            metavar="NAME",
-            help="Read on behalf of this consumer: --from next begins behind its stored offset, "
+        identifier(
+            "Read on behalf of this consumer: --from next begins behind its stored offset, "
             "and whatever was written is stored as its offset afterwards.",
+            metavar="NAME",
         ),
     ] = None,
     group: Annotated[
         Identifier | None,
-        Parameter(
-            converter=converter(parse_identifier),
-            n_tokens=1,
+        identifier(
+            "Read as a member of this consumer group, which is made if it is missing.",
             metavar="NAME",
-            help="Read as a member of this consumer group, which is made if it is missing.",
         ),
     ] = None,
     raw: Annotated[bool, flag("Write each payload and a newline, nothing else.")] = False,

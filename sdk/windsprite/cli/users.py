@@ -9,12 +9,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 from cyclopts import App, Parameter
 
 from windsprite import Identifier, NotFound, UserDetails, UserStatus
-from windsprite.cli.arguments import parse_identifier
 from windsprite.cli.context import Context
-from windsprite.cli.conversion import converter, each, flag
+from windsprite.cli.conversion import each, flag
 from windsprite.cli.errors import UsageError
 from windsprite.cli.grants import Grant, parse_grant, permissions_of
-from windsprite.cli.parameters import CommandContext, file_option
+from windsprite.cli.parameters import CommandContext, file_option, identifier
 from windsprite.cli.passwords import read_password
 from windsprite.cli.views import show_user, show_users
 
@@ -22,12 +21,7 @@ application = App(name="user")
 
 UserName: TypeAlias = Annotated[
     Identifier,
-    Parameter(
-        name="USER",
-        converter=converter(parse_identifier),
-        n_tokens=1,
-        help="Its name, or its number; name:7 for a name of digits.",
-    ),
+    identifier("Its name, or its number; name:7 for a name of digits.", name="USER"),
 ]
 NewUserName: TypeAlias = Annotated[str, Parameter(name="NAME", help="3 to 50 bytes, as it is.")]
 StatusName: TypeAlias = Literal["active", "inactive"]

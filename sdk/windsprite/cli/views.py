@@ -14,6 +14,7 @@ from windsprite import (
     ClusterNode,
     ConsumerGroup,
     ConsumerGroupDetails,
+    Endpoint,
     OptionSpec,
     Partition,
     Permissions,
@@ -435,8 +436,7 @@ def _max_size(size: int) -> Cell:
 
 
 def _tcp(node: ClusterNode) -> str:
-    host = f"[{node.host}]" if ":" in node.host else node.host
-    return f"{host}:{node.tcp_port}" if node.tcp_port else ""
+    return str(Endpoint(node.host, node.tcp_port)) if node.tcp_port else ""
 
 
 def _stream_to_json(stream: Stream) -> dict[str, Any]:
