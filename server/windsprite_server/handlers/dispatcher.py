@@ -81,12 +81,8 @@ class Dispatcher:
             return Refused(ErrorCode.FEATURE_UNAVAILABLE)
         try:
             value = handler(self._services, connection, request)
-        except UnsuccessfulError as error:
-            return error.outcome
-        except DecodeError as error:
-            return Refused(error.code)
         except Exception as error:
-            return self.unexpected(connection, type(request).__name__, request_number, error)
+            return self._failed(connection, request, request_number, error)
         if isinstance(value, CoroutineType):
             return value
         return Success(value)
@@ -108,12 +104,19 @@ class Dispatcher:
         """
         try:
             return Success(await work)
-        except UnsuccessfulError as error:
-            return error.outcome
-        except DecodeError as error:
-            return Refused(error.code)
         except Exception as error:
-            return self.unexpected(connection, type(request).__name__, request_number, error)
+            return self._failed(connection, request, request_number, error)
+
+    def _failed(
+        self, connection: Connection, request: object, request_number: int, error: Exception
+    ) -> Outcome:
+        """The outcome that the error of a handler amounts to."""
+        match error:
+            case UnsuccessfulError(outcome=outcome):
+                return outcome
+            case DecodeError(code=code):
+                return Refused(code)
+        return self.unexpected(connection, type(request).__name__, request_number, error)
 
     def login(
         self, connection: Connection, client: bytes, attempt: LoginAttempt, protocol_version: int
