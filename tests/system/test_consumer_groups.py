@@ -176,6 +176,37 @@ async def test_bug_19_a_member_finishes_what_it_has_polled_before_it_hands_over(
             assert (message.partition_id, message.offset) == (moved, 100)
 
 
+@pytest.mark.parametrize("waiting", [0, 2])
+async def test_a_partition_stays_until_the_program_has_stored_what_it_was_given(
+    client: windsprite.Client, url: str, waiting: int
+) -> None:
+    """With `Commit.manual`, whether or not more waits to be handed out when another joins."""
+
+    async def stored() -> int | None:
+        found = await client.get_consumer_offset(*WHERE, partition=going, group="g")
+        return None if found is None else found.stored_offset
+
+    await fill(client, 2, 3)
+    async with (
+        windsprite.connect(url) as one,
+        windsprite.connect(url) as two,
+        one.consumer(*WHERE, group="g", commit=Commit.manual()) as first,
+    ):
+        messages = [await first.get() for _ in range(6 - waiting)]
+        async with two.consumer(*WHERE, group="g", commit=Commit.manual()) as second:
+            await until(lambda: first.assignment != (0, 1))
+            (going,) = {0, 1}.difference(first.assignment)
+            messages += [await first.get() for _ in range(waiting)]
+            last = max((m for m in messages if m.partition_id == going), key=lambda m: m.offset)
+            assert [await stored() for _ in range(100)] == [None] * 100
+            await first.commit(last)
+            assert await stored() == 2
+            await until(lambda: second.assignment == (going,))
+            await client.send(*WHERE, [b"x"], partition=going)
+            message = await second.get()
+            assert (message.partition_id, message.offset) == (going, 3)
+
+
 async def test_more_members_than_partitions(client: windsprite.Client, url: str) -> None:
     await fill(client, 1, 10)
     async with AsyncExitStack() as stack:

@@ -191,8 +191,9 @@ class Fetcher:
                 logger.info("%s: partition %d is gone", self._source, progress.partition)
                 self._ledger.lose(progress)
         for progress in self._ledger.with_hold(Hold.LAST_WORK):
-            if progress.is_idle:
-                await self._committer.flush([progress])
+            if self._ledger.is_done(progress):
+                if self._ledger.to_store(progress) is not None:
+                    await self._committer.flush([progress])
                 self._ledger.lose(progress)
         for progress in self._ledger.with_hold(Hold.UNSURE):
             try:

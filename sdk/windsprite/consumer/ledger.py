@@ -136,7 +136,7 @@ class Ledger:
                 continue
             if progress.is_paused:
                 self._account(progress, progress.put_off)
-            has_work = not progress.is_idle or self.to_store(progress) is not None
+            has_work = not self.is_done(progress) or self.to_store(progress) is not None
             if not (is_continued and has_work):
                 self.lose(progress)
             elif progress.hold is not Hold.LAST_WORK:
@@ -333,6 +333,17 @@ class Ledger:
     def to_store(self, progress: Progress) -> int | None:
         """The offset of a partition that the consumer has to store by itself."""
         return progress.to_store() if self._commit.stores_handled else None
+
+    def is_done(self, progress: Progress) -> bool:
+        """Whether a partition can be given up: all that was polled of it is handled.
+
+        Of programs that store offsets themselves we know that only when they have done so.
+        """
+        if self._commit.moment is not Moment.NEVER:
+            return progress.is_idle
+        stored = -1 if progress.stored is None else progress.stored
+        handed_out = progress.handled
+        return progress.is_idle and (handed_out is None or handed_out <= stored)
 
     @property
     def due(self) -> Sequence[Progress]:
