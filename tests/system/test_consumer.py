@@ -412,6 +412,24 @@ async def test_partitions_that_are_added_are_read_from_their_beginning(
         assert await read(consumer, 1) == [(0, 3)]
 
 
+async def test_a_partition_that_is_removed_and_added_again_is_a_new_one(
+    client: windsprite.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assigning, "TOPIC_AGE", 0.02)
+    await fill(client, 1, 2)
+    async with client.consumer(*WHERE, name="c") as consumer:
+        assert await read(consumer, 3) == [(0, 0), (1, 0), (1, 1)]
+        await consumer.flush()
+        await client.delete_partitions(*WHERE, 1)
+        async with asyncio.timeout(10):
+            while consumer.assignment != (0,):
+                await asyncio.sleep(0.01)
+        await client.create_partitions(*WHERE, 1)
+        await fill(client, 0, 5, create=False)
+        assert await read(consumer, 5) == [(1, offset) for offset in range(5)]
+    assert await stored(client, 1, "c") == 4
+
+
 @pytest.mark.parametrize("reader", READERS)
 async def test_a_topic_that_is_emptied_is_read_from_its_new_beginning(
     client: windsprite.Client, reader: dict[str, str]

@@ -129,8 +129,10 @@ class Ledger:
             if partition not in self._progress:
                 self._add(partition, self._start if start is None else start)
             progress = self._progress[partition]
-            if self._is_group or progress.hold is Hold.NONE:
+            if self._is_group:
                 progress.hold = Hold.UNSURE
+            elif progress.hold is Hold.NONE:
+                self.reset(progress)  # it was removed: this is another one of the same number
         for progress in self:
             if progress.partition in named or progress.hold is Hold.NONE:
                 continue
