@@ -16,13 +16,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import construct as c
 
-from windsprite_protocol import batches, layout, message_frames, topic_options
+from windsprite_protocol import batches, layout, message_frames, tlv, topic_options
 from windsprite_protocol.body import EmptyBody, LeftOut, OptionalBody
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.generation import Command
 from windsprite_protocol.model.sessions import EvictionReason
 from windsprite_protocol.model.typed_values import FIXED_SIZES, TypedValue, ValueKind
-from windsprite_protocol.v0_11 import frames, tlv
+from windsprite_protocol.v0_11 import frames
 from windsprite_protocol.v0_11.calling import EvictedError
 from windsprite_protocol.v0_11.layouts import (
     cluster,

@@ -14,7 +14,7 @@ from windsprite_protocol.model.typed_values import (
     TypedValue,
     UserHeaders,
 )
-from windsprite_protocol.v0_11.tlv import encode_fields, iter_pairs
+from windsprite_protocol.tlv import encode_fields, iter_pairs
 
 
 def encode(headers: Mapping[TypedValue, TypedValue]) -> bytes:

@@ -6,8 +6,7 @@ from support.command_examples import flag, text, u64
 from windsprite_protocol.errors import DecodeError, EncodeError, ErrorCode
 from windsprite_protocol.model.streams import CreateStream
 from windsprite_protocol.model.typed_values import Option, TypedValue, ValueKind
-from windsprite_protocol.v0_11.table import GENERATION
-from windsprite_protocol.v0_11.tlv import (
+from windsprite_protocol.tlv import (
     MAX_OPTIONS,
     MAX_OPTIONS_BYTES,
     decode_options,
@@ -17,6 +16,7 @@ from windsprite_protocol.v0_11.tlv import (
     iter_fields,
     iter_pairs,
 )
+from windsprite_protocol.v0_11.table import GENERATION
 
 VECTOR = bytes.fromhex(
     """

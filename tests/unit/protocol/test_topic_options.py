@@ -5,6 +5,7 @@ import pytest
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.topics import NEVER_EXPIRES, UNLIMITED_SIZE, Compression
 from windsprite_protocol.model.typed_values import Option, TypedValue, ValueKind
+from windsprite_protocol.tlv import decode_options, encode_options
 from windsprite_protocol.topic_options import (
     Durability,
     OptionChanges,
@@ -15,7 +16,6 @@ from windsprite_protocol.topic_options import (
     resolve_for_create,
     resolve_for_update,
 )
-from windsprite_protocol.v0_11.tlv import decode_options, encode_options
 
 KEYS = (
     "compression_algorithm",

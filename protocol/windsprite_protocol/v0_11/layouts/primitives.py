@@ -19,7 +19,7 @@ from windsprite_protocol.model.identifiers import (
     ToPartition,
 )
 from windsprite_protocol.model.typed_values import Options
-from windsprite_protocol.v0_11.tlv import decode_options, decode_reported_options, encode_options
+from windsprite_protocol.tlv import decode_options, decode_reported_options, encode_options
 
 if TYPE_CHECKING:
     from construct.core import Context, PathType, StreamType
