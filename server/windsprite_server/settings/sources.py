@@ -62,6 +62,11 @@ def load_settings(
         SettingsError: With every mistake that was found.
     """
     variables, problems = _variables(environment)
+    borrowed = {  # mistakes are told of the variable that somebody did set
+        ours: name
+        for name, ours in _BORROWED.items()
+        if environment.get(name) and not environment.get(ours)
+    }
     sources: list[tuple[Origin, dict[str, Any]]] = [
         ("file", _read_file(file)),
         ("environment", _Environment(Settings, variables)()),
@@ -75,7 +80,7 @@ def load_settings(
     try:
         settings = Settings.build(values, origins)
     except ValidationError as error:
-        found = (_sentence(details, origins, file) for details in error.errors())
+        found = (_sentence(details, origins, file, borrowed) for details in error.errors())
         raise SettingsError([*problems, *found]) from None
     if problems:
         raise SettingsError(problems)
@@ -158,11 +163,17 @@ def _merge(values: dict[str, Any], stronger: Mapping[str, Any]) -> None:
             values[name] = value
 
 
-def _sentence(details: ErrorDetails, origins: Mapping[str, Origin], file: Path | None) -> str:
+def _sentence(
+    details: ErrorDetails,
+    origins: Mapping[str, Origin],
+    file: Path | None,
+    borrowed: Mapping[str, str],
+) -> str:
     key = ".".join(str(part) for part in details["loc"])
+    variable = variable_name(key)
     place = {
         "file": f"{file}: {key}",
-        "environment": f"environment variable {variable_name(key)}",
+        "environment": f"environment variable {borrowed.get(variable, variable)}",
     }.get(origins.get(key, "default"), key)
     if details["type"] == "extra_forbidden":
         return f"{place} is unknown{_hint(key, keys())}"

@@ -331,6 +331,15 @@ def test_root_credentials_by_the_names_of_iggy(tmp_path: Path) -> None:
     assert settings.root.password.get_secret_value() == "our-word"
 
 
+@pytest.mark.parametrize("name", ["IGGY_ROOT_USERNAME", "WINDSPRITE_ROOT__USERNAME"])
+def test_a_mistake_is_named_by_the_variable_that_has_it(tmp_path: Path, name: str) -> None:
+    # Ours win, and one without a value is not set.
+    others = {"IGGY_ROOT_USERNAME": "iggy", "WINDSPRITE_ROOT__USERNAME": ""}
+    environment = {**others, "IGGY_ROOT_PASSWORD": "iggy-word", name: "ab"}
+    (problem,) = problems(tmp_path, environment=environment)
+    assert problem.startswith(f"environment variable {name}: ")
+
+
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
     secret = "correct-horse"
     settings = read(tmp_path, f"[root]\nusername = 'admin'\npassword = '{secret}'")
