@@ -165,7 +165,16 @@ class Client(
         except TimeoutError:
             logger.warning("closed before all producers and consumers had finished")
         finally:
-            await self._caller.close()
+            await self._end()
+
+    async def _end(self) -> None:
+        """Give up what producers and consumers have not finished, and leave nothing behind."""
+        for producer in tuple(self._producers):
+            await producer.aclose(timeout=0)
+        await self._caller.close()  # so that no consumer waits for an answer
+        for consumer in tuple(self._consumers):
+            with suppress(WindspriteError):
+                await consumer.close(timeout=0)
 
     async def login(self, username: str, password: str, *, timeout: float | None = None) -> None:
         """Log in, or become somebody else; also used for later reconnects.

@@ -184,8 +184,8 @@ class TopicConsumer(Standing):
         May be called more than once, also by several tasks. `Client.close` does it, too.
 
         Args:
-            timeout: Seconds for all of it; None: `close_timeout`. Afterwards the consumer is
-                closed in any case.
+            timeout: Seconds for all of it; None: `close_timeout`. Of several tasks that close it
+                the one with the least time counts. Afterwards the consumer is closed in any case.
 
         Raises:
             WindspriteError: Something that was handled could not be stored: it comes again.

@@ -67,6 +67,8 @@ class Lifetime:
         self._starting = asyncio.Lock()
         self._work: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._limit = 0.0
+        self._limiting: asyncio.Timeout | None = None
         self._failure: BaseException | None = None
 
     @property
@@ -156,7 +158,7 @@ class Lifetime:
         """Store what was handled, leave the group, and end the background task.
 
         Args:
-            seconds: For all of it, if nobody has begun to close it before.
+            seconds: For all of it; of several that close it, who has the least time counts.
 
         Raises:
             WindspriteError: Something that was handled could not be stored.
@@ -164,13 +166,19 @@ class Lifetime:
         await asyncio.shield(self._begin_to_close(seconds))
 
     def begin_to_close(self, seconds: float) -> None:
-        """Do in the background what `close` does, unless somebody has begun to."""
+        """Do in the background what `close` does."""
         _ = self._begin_to_close(seconds)
 
     def _begin_to_close(self, seconds: float) -> asyncio.Task[None]:
+        limit = self._environment.monotonic() + seconds
         if self._closing is None:
-            self._closing = asyncio.create_task(self._close(seconds), name="windsprite-closing")
+            self._limit = limit
+            self._closing = asyncio.create_task(self._close(), name="windsprite-closing")
             self._closing.add_done_callback(self._closed)
+        elif limit < self._limit:
+            self._limit = limit
+            if self._limiting is not None and not self._limiting.expired():
+                self._limiting.reschedule(limit)
         return self._closing
 
     def _closed(self, closing: asyncio.Task[None]) -> None:
@@ -178,20 +186,22 @@ class Lifetime:
         if not closing.cancelled() and (error := closing.exception()) is not None:
             logger.warning("close %s: %s", self._source, error)
 
-    async def _close(self, seconds: float) -> None:
+    async def _close(self) -> None:
         self._changed()
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait({self._work})
         try:
-            async with asyncio.timeout(seconds):
-                if self._work is not None:
-                    await self._store_the_rest()
-                await self._leave()
+            async with asyncio.timeout_at(self._limit) as limiting:
+                self._limiting = limiting
+                try:
+                    if self._work is not None:
+                        await self._store_the_rest()
+                    await self._leave()
+                finally:
+                    self._limiting = None  # it can't be changed any more
         except TimeoutError:
-            raise RequestTimedOut(
-                f"close {self._source}: not done in {seconds:g} seconds"
-            ) from None
+            raise RequestTimedOut(f"close {self._source}: not done in time") from None
 
     async def _store_the_rest(self) -> None:
         if not self._to_store():

@@ -44,8 +44,8 @@ class TopicConsumerMethods(Blocking[Target]):
         May be called more than once, also by several threads. `Client.close` does it, too.
 
         Args:
-            timeout: Seconds for all of it; None: `close_timeout`. Afterwards the consumer is
-                closed in any case.
+            timeout: Seconds for all of it; None: `close_timeout`. Of several tasks that close it
+                the one with the least time counts. Afterwards the consumer is closed in any case.
 
         Raises:
             WindspriteError: Something that was handled could not be stored: it comes again.
