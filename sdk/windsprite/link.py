@@ -21,9 +21,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from windsprite.address import Address, Credentials
 from windsprite.bootstrap import LEADER_POLL_INTERVAL, Candidate, Location
@@ -42,6 +43,9 @@ logger = logging.getLogger("windsprite")
 
 CLOSE_TIMEOUT: Final = 1.0
 """Seconds that closing a socket may take."""
+
+Work: TypeAlias = Callable[[], Awaitable[Session]]
+"""What a task begins with; not before it runs, since it may be cancelled first."""
 
 
 class Link:
@@ -120,7 +124,7 @@ class Link:
             if session is not None:
                 return session
             if self._task is None:
-                self._start(self._establish())
+                self._start(self._establish)
             try:
                 await self._task_ends(deadline)
             except TimeoutError:
@@ -141,7 +145,7 @@ class Link:
             if self._environment.monotonic() - self._found_at < LEADER_POLL_INTERVAL:
                 return
             self._left = session
-            self._start(self._move(session))
+            self._start(partial(self._move, session))
         await self._task_ends(deadline)
 
     async def log_in(self, credentials: Credentials, deadline: float) -> None:
@@ -157,7 +161,7 @@ class Link:
             except TimeoutError:
                 raise self._finder.connection_failed() from None
         self._check_open()
-        self._start(self._log_in_again(credentials))
+        self._start(partial(self._log_in_again, credentials))
         await self.session(deadline)
 
     def log_out(self) -> None:
@@ -185,7 +189,7 @@ class Link:
         if self._closed:
             raise ClientClosed("the client is closed", code=ErrorCode.CLIENT_SHUTDOWN)
 
-    def _start(self, work: Coroutine[Any, Any, Session]) -> None:
+    def _start(self, work: Work) -> None:
         self._is_lost_meanwhile = False
         self._task = asyncio.create_task(self._join(work), name="windsprite-link")
         self._task.add_done_callback(self._finished)
@@ -225,7 +229,7 @@ class Link:
     def _replace(self) -> None:
         """Look for another session, unless nobody could log in there."""
         if self._task is None and self.can_log_in and not self._closed:
-            self._start(self._establish())
+            self._start(self._establish)
 
     def _tell_of(self, session: Session) -> None:
         """Tell of a new session."""
@@ -277,12 +281,12 @@ class Link:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def _join(self, work: Coroutine[Any, Any, Session]) -> Session:
+    async def _join(self, work: Work) -> Session:
         """Do the work, and join the groups again if a new session comes of it.
 
         What a server refuses now, the next poll for the group asks for again.
         """
-        session = await work
+        session = await work()
         if session is self._session or session.logged_in is None:
             return session
         try:

@@ -11,6 +11,7 @@ from support.producer_setting import SILENCE, Seeded, has_partitions
 from support.scripted_partition import ScriptedPartition
 from support.scripted_server import ScriptedCluster
 from support.virtual_time import in_virtual_time
+from windsprite.address import Address
 from windsprite_protocol.model.groups import LeaveConsumerGroup
 from windsprite_protocol.model.messages import SendMessages
 
@@ -87,3 +88,12 @@ async def test_a_consumer_is_closed_as_soon_as_one_of_those_who_close_it_wants()
                 with pytest.raises(windsprite.RequestTimedOut):
                     await task
             assert asyncio.get_running_loop().time() - began == pytest.approx(1.0, abs=0.1)
+
+
+@in_virtual_time
+async def test_a_client_may_be_closed_the_moment_it_begins_to_look_for_a_server() -> None:
+    client = windsprite.Client(Address.parse("127.0.0.1:1"), environment=Seeded())
+    connecting = asyncio.create_task(client.connect())
+    await asyncio.create_task(client.close())  # begins before what `connect` has begun
+    with pytest.raises(windsprite.ClientClosed):
+        await connecting
