@@ -14,6 +14,11 @@ from windsprite_protocol.model.cluster import ClusterMetadata
 class Cluster(Protocol):
     """What the layers above need to know about the cluster."""
 
+    @property
+    def leader_epoch(self) -> int:
+        """Grows by one with every change of leader; 0 while no leader is known."""
+        ...
+
     def may_write(self) -> bool:
         """Whether this node may change metadata and append messages now."""
         ...

@@ -14,8 +14,7 @@ from windsprite_protocol.model.cluster import (
     NodeStatus,
 )
 
-_ONLY_EPOCH: Final = 1
-"""The leader never changes."""
+FIRST_EPOCH: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,11 @@ class SingleNode:
     advertised_host: str | None = None
     advertised_port: int | None = None
 
+    @property
+    def leader_epoch(self) -> int:
+        """The leader never changes."""
+        return FIRST_EPOCH
+
     def may_write(self) -> bool:
         """The only node always may."""
         return True
@@ -59,5 +63,5 @@ class SingleNode:
             name=self.cluster_name,
             nodes=(node,),
             cluster_id=self.cluster_id,
-            leader_epoch=_ONLY_EPOCH,
+            leader_epoch=FIRST_EPOCH,
         )
