@@ -18,9 +18,10 @@ from apache_iggy import (
     ReceiveMessage,
 )
 
-from support.consumer_process import consumer_process, until
+from support.consumer_process import consumer_process
 from support.official_client import fails_with, logged_in, messages
 from support.server_process import server_process
+from support.waiting import until
 
 covers = pytest.mark.covers
 

@@ -14,6 +14,7 @@ from apache_iggy import (
 
 import windsprite
 from support.official_client import logged_in, messages
+from support.waiting import until
 
 covers = pytest.mark.covers
 
@@ -28,12 +29,6 @@ async def fill(client: IggyClient, stream: str, topic: str, size: int) -> set[Pl
             texts = [str(number) for number in range(start, min(start + 500, size))]
             await client.send_messages(stream, topic, partition, messages(*texts))
     return {(partition, offset) for partition in range(3) for offset in range(size)}
-
-
-async def until(condition, seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 @covers("consumer_group", "IggyConsumer.iter_messages")

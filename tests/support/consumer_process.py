@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -79,14 +78,6 @@ def consumer_process(
         yield process
     finally:
         process.kill()
-
-
-async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 async def consume(address: str, stream: str, topic: str, group: str, replays: str) -> None:

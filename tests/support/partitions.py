@@ -1,6 +1,5 @@
 """Metadata and partition logs together, without a server around them, on files in memory."""
 
-import asyncio
 import io
 import json
 from pathlib import Path
@@ -106,12 +105,3 @@ class PartitionNode:
     def events(self, text: str = "") -> list[dict[str, Any]]:
         lines = map(json.loads, self._output.getvalue().splitlines())
         return [event for event in lines if text in event["event"]]
-
-
-async def until(condition: Any, turns: int = 2000) -> None:
-    """Give the loop, and threads, turns until something is so."""
-    for _ in range(turns):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it never came to be")

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from support.clock import ManualClock
+from support.waiting import until
 from support.wire_client import WireClient
 from windsprite_protocol.model.system import GetClient, GetSnapshot, Ping, Snapshot
 from windsprite_server.core.address import Address
@@ -98,11 +99,8 @@ class TcpNode:
     def client(self, **options: Any) -> WireClient:
         return WireClient(self.address.host, self.address.port, **options)
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 5) -> None:
-        """Give the loop turns until something is so."""
-        async with asyncio.timeout(seconds):
-            while not condition():
-                await asyncio.sleep(0.001)
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await until(condition)
 
     @property
     def open_connections(self) -> int:

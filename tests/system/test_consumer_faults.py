@@ -12,6 +12,7 @@ import pytest
 
 import windsprite
 from support.server_process import RestartableServer, server_process
+from support.waiting import until
 from windsprite import Commit
 
 STREAM, TOPIC = WHERE = ("orders", "events")
@@ -153,12 +154,6 @@ async def fill(client: windsprite.Client, *sizes: int) -> None:
     for partition, size in enumerate(sizes):
         if size:
             await client.send(*WHERE, [b"x" * 100] * size, partition=partition)
-
-
-async def until(condition, seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 class Reading:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import windsprite
+from support import waiting
 from support.server_process import ServerProcess, server_process
 from windsprite import Commit
 
@@ -63,10 +64,9 @@ async def send(client: windsprite.Client, partitions: int, size: int) -> None:
             await client.send(*WHERE, [b"x"] * count, partition=partition)
 
 
-async def until(condition, seconds: float = 12) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
+async def until(condition) -> None:
+    # Well below the time after which servers hand partitions over in any case.
+    await waiting.until(condition, seconds=15)
 
 
 class Member:

@@ -31,6 +31,7 @@ from support.by_hand import (
 )
 from support.exchange import EMPTY, Exchange, Peer, Stage, eviction, open_stage, result, status
 from support.password_gate import PasswordGate
+from support.waiting import until
 from windsprite_server.journal import Entry
 from windsprite_server.journal.sqlite import SqliteJournal
 
@@ -345,12 +346,6 @@ async def test_what_has_to_wait_for_its_turn_is_not_remembered(
 
 def login_of(peer: Peer) -> bytes:
     return peer.request(40, login("iggy", "iggy"))
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 # --- A client id that moves, and one that ends ---------------------------------------------------

@@ -1,6 +1,5 @@
 """Writes to partitions that a client repeats, byte by byte (spec 01, 6.6; spec 04, 1)."""
 
-import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -31,6 +30,7 @@ from support.by_hand import (
     u64,
 )
 from support.exchange import EMPTY, Exchange, Peer, Stage, eviction, open_stage, status, success
+from support.waiting import until
 
 S, T = ident("s"), ident("t")
 NOT_REPEATED = success(u32(0))
@@ -305,12 +305,6 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     disk = Disk(monkeypatch)
     yield disk
     disk.is_open.set()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 PERSISTED = option("consumer_offset_durability", 2, b"persisted") + option(

@@ -1,6 +1,5 @@
 """Answers that many commands have in common (spec 01, 1.3, 5.7 and 6; spec 02, 3)."""
 
-import asyncio
 import resource
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -40,6 +39,7 @@ from support.exchange import (
     success,
 )
 from support.password_gate import PasswordGate
+from support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -359,12 +359,6 @@ def passwords_held_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[PasswordGate]
         yield gate
     finally:
         gate.open()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 # --- When the server cannot ----------------------------------------------------------------------

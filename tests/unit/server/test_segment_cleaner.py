@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from support.log import NOW, append, read
-from support.partitions import MAX_FRAME_SIZE, PartitionNode, until
+from support.partitions import MAX_FRAME_SIZE, PartitionNode
+from support.waiting import until
 from windsprite_server.log.errors import LogUnavailableError
 from windsprite_server.metadata import commands as c
 from windsprite_server.metadata.commands import Command

@@ -10,6 +10,7 @@ from pathlib import Path
 from support.clock import ManualClock
 from support.journal import stored
 from support.metadata import RecordingPartitions
+from support.waiting import until
 from windsprite_server.commit import Committer
 from windsprite_server.core.failure_points import FailurePoints
 from windsprite_server.core.log_setup import make_logger
@@ -117,9 +118,9 @@ async def test_it_looks_again_after_each_interval(tmp_path: Path) -> None:
         await node.clock.advance(INTERVAL - 1)
         assert node.names() == ["first", "second"]
         await node.clock.advance(1)
-        await until(node, ["second"])
+        await until(lambda: node.names() == ["second"])
         await node.clock.advance(INTERVAL)
-        await until(node, [])
+        await until(lambda: node.names() == [])
     assert node.events() == ["expired tokens were deleted"] * 2
 
 
@@ -151,9 +152,3 @@ async def test_a_failure_does_not_end_it(tmp_path: Path) -> None:
         assert "token cleaner" in {task.get_name() for task in asyncio.all_tasks()}
         assert len(node.events()) == told
         assert node.names() == ["over"]
-
-
-async def until(node: Node, names: list[str]) -> None:
-    async with asyncio.timeout(5):
-        while node.names() != names:
-            await asyncio.sleep(0.001)
