@@ -228,7 +228,7 @@ class Server:
             clock=clock,
             ids=self._ids,
             server_version=version("windsprite"),
-            max_reply_body=limits.max_frame_size - HEADER_SIZE,
+            max_reply_body=min(limits.max_frame_size, DEFAULT_MAX_FRAME_SIZE) - HEADER_SIZE,
             max_tokens_per_user=settings.personal_access_token.max_tokens_per_user,
             turns=turns,
         )

@@ -62,6 +62,19 @@ async def test_a_message_that_was_sent_under_a_larger_limit_is_still_read(tmp_pa
         assert await poll(root, 2) == [b"two", b"three"]
 
 
+async def test_polls_gather_no_more_than_clients_take_however_much_they_may_send(
+    tmp_path: Path,
+) -> None:
+    payload = b"l" * (33 * KIB * KIB)
+    async with running(tmp_path, {"limits": {"max_frame_size": "68 MiB"}}) as root:
+        await root.call(CreateStream("s"))
+        await root.call(CreateTopic("s", 1, "t"))
+        await send(root, payload)
+        await send(root, payload)
+        assert await poll(root, 0) == [payload]
+        assert await poll(root, 1) == [payload]
+
+
 async def test_what_there_is_is_told_however_much_it_is(tmp_path: Path) -> None:
     names = [f"{number:03}".rjust(255, "n") for number in range(40)]
     async with running(tmp_path, SMALL) as root:
