@@ -31,6 +31,13 @@ _BORROWED: Final = {
     "IGGY_ROOT_USERNAME": "WINDSPRITE_ROOT__USERNAME",
     "IGGY_ROOT_PASSWORD": "WINDSPRITE_ROOT__PASSWORD",
 }
+# What pydantic says in words of Python, by the type of its error.
+_SENTENCES: Final = {
+    "model_type": "needs a table",
+    "path_type": "needs a text",
+    "uuid_parsing": "needs a UUID",
+    "uuid_type": "needs a UUID",
+}
 
 
 class SettingsError(Exception):
@@ -115,7 +122,7 @@ def _variables(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str
             if text:
                 variables[name] = text
         elif name.startswith(_PREFIX) and not _belongs_to_others(name, text):
-            problems.append(f"environment variable {name} is unknown{_hint(name, known)}")
+            problems.append(f"environment variable {name} is unknown{_hint(name, known, _PREFIX)}")
     return variables, problems
 
 
@@ -174,14 +181,35 @@ def _sentence(
     place = {
         "file": f"{file}: {key}",
         "environment": f"environment variable {borrowed.get(variable, variable)}",
-    }.get(origins.get(key, "default"), key)
+    }.get(_origin(key, origins), key)
     if details["type"] == "extra_forbidden":
-        return f"{place} is unknown{_hint(key, keys())}"
-    ours = details.get("ctx", {}).get("error")
+        return f"{place} is unknown{_hint(key, [*keys(), *_tables()])}"
+    ours = _SENTENCES.get(details["type"]) or details.get("ctx", {}).get("error")
     theirs = details["msg"]
     return f"{place}: {ours or theirs[:1].lower() + theirs[1:]}"
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-    return f"; did you mean {close[0]}?" if close else ""
+def _origin(key: str, origins: Mapping[str, Origin]) -> Origin:
+    """Where a key comes from, or a table in the place of one or that nobody knows.
+
+    What is wrong with a table of ours as a whole may come from several places.
+    """
+    if key in origins or key in _tables():
+        return origins.get(key, "default")
+    return next(
+        (origin for each, origin in origins.items() if each.startswith(f"{key}.")), "default"
+    )
+
+
+def _tables() -> set[str]:
+    """The dotted name of every table there is."""
+    return {
+        ".".join(key.split(".")[:depth]) for key in keys() for depth in range(1, key.count(".") + 1)
+    }
+
+
+def _hint(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """What may have been meant; a prefix that all names have makes none of them alike."""
+    endings = [each.removeprefix(prefix) for each in known]
+    close = difflib.get_close_matches(name.removeprefix(prefix), endings, n=1, cutoff=0.7)
+    return f"; did you mean {prefix}{close[0]}?" if close else ""

@@ -166,7 +166,9 @@ def test_two_settings_in_one_process_are_independent() -> None:
             '[tcp]\nadress = "127.0.0.1:1"',
             "settings.toml: tcp.adress is unknown; did you mean tcp.address?",
         ),
-        ("[quic]\nenabled = true", "quic is unknown"),
+        ("[quic]\nenabled = true", "settings.toml: quic is unknown"),
+        ("[limit]\nmax_connections = 7", "limit is unknown; did you mean limits?"),
+        ("[tcp.tsl]\nenabled = true", "tcp.tsl is unknown; did you mean tcp.tls?"),
         ("colour = 1", "settings.toml: colour is unknown"),
         (
             '[tcp]\naddress = "127.0.0.1"',
@@ -200,14 +202,18 @@ def test_two_settings_in_one_process_are_independent() -> None:
             "tcp.tls: enabled needs cert_file and key_file, but key_file is not set",
         ),
         ("[tcp.tls]\nreload_interval = '0'", "settings.toml: tcp.tls.reload_interval: "),
-        ('[cluster]\nid = "17"', "settings.toml: cluster.id: "),
+        ('[cluster]\nid = "17"', "settings.toml: cluster.id: needs a UUID"),
+        ("[cluster]\nid = 17", "settings.toml: cluster.id: needs a UUID"),
         ('[cluster]\nname = " "', "settings.toml: cluster.name: must not be blank"),
         ('[node]\nname = "a\\u0007b"', "settings.toml: node.name: must have printable"),
         ('[node]\nadvertised_address = "0.0.0.0"', "settings.toml: node.advertised_address: "),
         ('[node]\nadvertised_address = "10.0.0.256"', "settings.toml: node.advertised_address: "),
         ("[node]\nid = -1", "settings.toml: node.id: "),
         ('[log]\nlevel = "loud"', "settings.toml: log.level: "),
-        ("tcp = 5", "settings.toml: tcp: "),
+        ("tcp = 5", "settings.toml: tcp: needs a table"),
+        ("[[tcp.tls]]\nenabled = true", "settings.toml: tcp.tls: needs a table"),
+        ("data_dir = 5", "settings.toml: data_dir: needs a text"),
+        ("[data_dir]\npath = 'data'", "settings.toml: data_dir: needs a text"),
         ("[root]\nusername = 'root'", "root: username and password go together, but password"),
         ("[root]\npassword = 'word'", "root: username and password go together, but username"),
         ("[root]\nusername = 'ab'\npassword = 'word'", "settings.toml: root.username: needs 3"),
@@ -268,8 +274,9 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
         "settings.toml",
         "environment variable WINDSPRITE_NODE__ID",
         "log.level",
-        "nodes is unknown",
+        "settings.toml",
     ]
+    assert found[-1] == "settings.toml: nodes is unknown; did you mean node?"
 
 
 @pytest.mark.parametrize(
@@ -286,6 +293,17 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
 def test_unknown_variables_of_our_prefix_are_refused(tmp_path: Path, name: str) -> None:
     (problem,) = problems(tmp_path, environment={name: "1"})
     assert problem.startswith(f"environment variable {name} is unknown")
+
+
+def test_a_variable_that_is_like_none_gets_no_hint(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, environment={"WINDSPRITE_CONFIG": "settings.toml"})
+    assert problem == "environment variable WINDSPRITE_CONFIG is unknown"
+
+
+def test_what_several_sources_contradict_is_blamed_on_none(tmp_path: Path) -> None:
+    environment = {"WINDSPRITE_TCP__TLS__ENABLED": "true"}
+    (problem,) = problems(tmp_path, "[tcp.tls]\ncert_file = 'cert.pem'", environment)
+    assert problem.startswith("tcp.tls: enabled needs cert_file and key_file, but key_file")
 
 
 def test_variables_of_other_programs_are_passed_over(tmp_path: Path) -> None:
