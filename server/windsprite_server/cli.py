@@ -4,6 +4,7 @@ Each command imports what it needs when it runs, so that `--help` answers at onc
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _STDERR: Final = 2
+_FEWEST_COLUMNS: Final = 20
 
 
 class ExitCode(IntEnum):
@@ -179,6 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code of the process.
     """
     _replace_missing_files()
+    _widen_terminal()
     try:
         code = application(arguments, exit_on_error=False, print_error=True)
     except CycloptsError:  # printed already
@@ -197,6 +200,14 @@ def _replace_missing_files() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for good
+
+
+def _widen_terminal() -> None:
+    """Give help the room it needs: in no column it fails, and in one or two it never ends."""
+    if not os.environ.get("COLUMNS", "").strip("0"):
+        os.environ.pop("COLUMNS", None)  # 0: whoever set it did not know
+    if shutil.get_terminal_size().columns < _FEWEST_COLUMNS:
+        os.environ["COLUMNS"] = str(_FEWEST_COLUMNS)
 
 
 def _load(file: Path | None, command_line: dict[str, object]) -> "Settings | None":

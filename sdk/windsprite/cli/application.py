@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from windsprite.cli.exit_codes import ExitCode
 from windsprite.cli.output import OutputFormat
 
 _SERVER_VARIABLE: Final = "WINDSPRITE_SERVER"
+_FEWEST_COLUMNS: Final = 20
 
 _COMMANDS: Final = (
     ("ping", "system:ping", "See that a server answers, without logging in."),
@@ -155,6 +157,7 @@ def run(arguments: Sequence[str] | None) -> ExitCode:
     if arguments is None:
         arguments = sys.argv[1:]
     _replace_missing_files()
+    _widen_terminal()
     use_own_help(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
         # A name that the terminal cannot show is no reason to fail.
@@ -196,6 +199,14 @@ def _replace_missing_files() -> None:
         if getattr(sys, name) is None:
             nothing = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - for good
             setattr(sys, name, nothing)
+
+
+def _widen_terminal() -> None:
+    """Give help the room it needs: in no column it fails, and in one or two it never ends."""
+    if not os.environ.get("COLUMNS", "").strip("0"):
+        os.environ.pop("COLUMNS", None)  # 0: whoever set it did not know
+    if shutil.get_terminal_size().columns < _FEWEST_COLUMNS:
+        os.environ["COLUMNS"] = str(_FEWEST_COLUMNS)
 
 
 def _set_up_log(*, debug: bool) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import CommandLine, program
+from support.terminal import run_in_terminal
 from windsprite.cli import main
 from windsprite.cli.application import application
 
@@ -59,6 +60,14 @@ def test_help_names_commands_options_and_exit_codes(capsys: pytest.CaptureFixtur
     for word in ("--server", "--output", "--debug", "WINDSPRITE_SERVER", "Exit codes", "130"):
         assert word in text
     assert "windsprite poll greetings all --from first --all --raw" in text
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"), [(0, "0"), (1, None), (2, None), (80, "1"), (1, "00")]
+)
+def test_help_comes_to_an_end_in_any_terminal(columns: int, said: str | None) -> None:
+    arguments = ("topic", "create", "--help")
+    assert run_in_terminal("windsprite.cli", *arguments, columns=columns, said=said) == 0
 
 
 def test_the_commands_are_those_that_scripts_rely_on() -> None:

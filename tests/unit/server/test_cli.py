@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.ids import SeededIds
+from support.terminal import run_in_terminal
 from windsprite_server.cli import main
 from windsprite_server.core.data_directory import open_data_directory
 
@@ -32,6 +33,14 @@ def test_help_of_run_names_every_option(capsys: pytest.CaptureFixture[str]) -> N
     text = capsys.readouterr().out
     for option in ("config", "data-dir", "tcp-address", "ready-file", "log-format", "log-level"):
         assert f"--{option}" in text
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"), [(0, "0"), (1, None), (2, None), (80, "1"), (1, "00")]
+)
+def test_help_comes_to_an_end_in_any_terminal(columns: int, said: str | None) -> None:
+    arguments = ("run", "--help")
+    assert run_in_terminal("windsprite_server", *arguments, columns=columns, said=said) == 0
 
 
 def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
