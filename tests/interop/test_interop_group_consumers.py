@@ -125,7 +125,7 @@ async def test_one_member_takes_ten_thousand_messages(
         assert [offset for place, offset in found if place == partition] == list(range(size))
         assert consumer.get_last_consumed_offset(partition) == size - 1
         last = size - 10 if mode == "tenth" else size - 1
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while await stored(client, consumer, partition) != last:
                 await asyncio.sleep(0.01)
             # What it stored itself it also remembers; what a poll stored it does not.
@@ -378,7 +378,7 @@ async def test_bug_22_a_member_that_was_silent_for_too_long_comes_back(quick_add
     with consumer_process(address, *place, "g", replays=True) as member:
         await until(lambda: len(member.found) > 100)
         member.send(signal.SIGSTOP)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while await shares(client, *place, "g"):
                 await asyncio.sleep(0.05)
         before = len(member.found)

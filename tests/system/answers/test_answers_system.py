@@ -278,6 +278,6 @@ async def test_who_is_listed(stage: Stage) -> None:
         assert struct.unpack_from("<I", (await stage.root.ask(10)).body, 100) == (count,)
         await other.expect(EMPTY, 1)
         assert len(addresses(await listed(stage))) == count + 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while await listed(stage) != known:
             await asyncio.sleep(0.001)
