@@ -6,7 +6,6 @@ import random
 import re
 import signal
 import subprocess
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -330,15 +329,13 @@ async def test_a_second_signal_stops_it_at_once(tmp_path: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             await asyncio.to_thread(process.wait_end, 0.7)
         process.send(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait_end, 3) == -signal.SIGTERM
+        assert await asyncio.to_thread(process.wait_end, 20) == -signal.SIGTERM
 
 
 async def test_who_does_not_read_is_cut_when_the_time_is_over(tmp_path: Path) -> None:
     async with held_up(tmp_path, "1 s") as process:
-        started = time.monotonic()
         process.send(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait_end, 10) == 0
-        assert time.monotonic() - started < 5
+        assert await asyncio.to_thread(process.wait_end, 8) == 0  # by default it takes 10 s
         (cut,) = [event for event in process.events if "were cut" in event["event"]]
         assert cut["count"] == 1
         assert "Traceback" not in process.output
