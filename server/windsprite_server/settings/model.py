@@ -176,8 +176,8 @@ class Limits(Section):
         default=64 * MIB,
         ge=4 * KIB,
         le=2**32 - 1,
-        description="Largest request, header included. A poll gathers as much for one reply, though "
-        "no more than the 64 MiB that clients accept.",
+        description="Largest request, header included. A poll gathers as much for one reply, "
+        "though no more than the 64 MiB that clients accept.",
     )
     max_frame_size_before_login: Size = Field(
         default=64 * KIB,
