@@ -84,7 +84,8 @@ async def poll(
     --from says where to begin in each partition:
 
     first      the oldest message
-    last       the newest messages, as many as --count says, or one
+    last       the newest messages, as many as --count says; the newest one
+               with --all or --follow
     next       behind the stored offset of the --consumer or --group; the
                oldest message if none is stored
     offset:N   this offset
