@@ -110,9 +110,17 @@ def windsprite_client(
 
     It needs pytest-asyncio, in whatever mode, or anyio. The loop is found out for each test.
     """
+    has_asyncio = request.config.pluginmanager.hasplugin("asyncio")
     if "anyio_backend" in request.fixturenames:
+        # In auto mode pytest-asyncio marks and runs all tests that are coroutines, while anyio has
+        # their fixtures: on two loops, of which one would wait for the other for ever.
+        if has_asyncio and request.node.get_closest_marker("asyncio"):
+            raise pytest.UsageError(
+                "the test is one of anyio, but pytest-asyncio runs it: "
+                "set asyncio_mode to strict, or do without anyio there"
+            )
         return _of_anyio(request)
-    if not request.config.pluginmanager.hasplugin("asyncio"):
+    if not has_asyncio:
         raise pytest.UsageError(
             "the fixture windsprite_client needs pytest-asyncio, or a test that is marked with "
             "anyio; windsprite_sync_client needs neither"

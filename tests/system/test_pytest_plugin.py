@@ -97,6 +97,28 @@ def test_anyio(pytester: pytest.Pytester, options: list[str]) -> None:
     run(pytester, *options).assert_outcomes(passed=5)
 
 
+def test_a_test_of_two_event_loops_is_an_error(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.anyio
+        async def test_marked_with_anyio(windsprite_client):
+            await windsprite_client.ping()
+
+        async def test_with_a_backend_of_anyio(windsprite_client, anyio_backend):
+            await windsprite_client.ping()
+        """
+    )
+    result = run(pytester, "-o", "asyncio_mode=auto")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*one of anyio, but pytest-asyncio runs it*"])
+
+
 def test_settings(pytester: pytest.Pytester) -> None:
     pytester.makeini(
         """
