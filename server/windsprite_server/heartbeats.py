@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from windsprite_protocol.model.sessions import EvictionReason
 from windsprite_server.core.clock import Clock, let_sockets_be_read
 from windsprite_server.core.log_setup import Logger
-from windsprite_server.core.tasks import cancel_and_wait
+from windsprite_server.core.tasks import cancel_and_wait, repeat
 from windsprite_server.session import Sessions
 
 _PATIENCE: Final = 1.2
@@ -58,20 +58,22 @@ class Heartbeats:
 
     def start(self) -> None:
         """Begin; the first look comes after one interval."""
-        self._task = asyncio.create_task(self._run(), name="heartbeats")
+        running = repeat(
+            self._look,
+            self._interval,
+            clock=self._clock,
+            logger=self._logger,
+            failure="silent clients could not be looked for",
+        )
+        self._task = asyncio.create_task(running, name="heartbeats")
 
     async def stop(self) -> None:
         """End; sessions stay what they are."""
         await cancel_and_wait(self._task)
 
-    async def _run(self) -> None:
-        while True:
-            await self._clock.sleep(self._interval)
-            await let_sockets_be_read(self._clock)
-            try:
-                self.check()
-            except Exception:
-                self._logger.exception("silent clients could not be looked for")
+    async def _look(self) -> None:
+        await let_sockets_be_read(self._clock)
+        self.check()
 
     def check(self) -> None:
         """End the sessions of members that were silent for too long.

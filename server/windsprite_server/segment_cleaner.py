@@ -15,7 +15,7 @@ from typing import Final
 from windsprite_protocol.model.topics import NEVER_EXPIRES, UNLIMITED_SIZE
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
-from windsprite_server.core.tasks import cancel_and_wait
+from windsprite_server.core.tasks import cancel_and_wait, repeat
 from windsprite_server.log.errors import LogClosedError, LogError
 from windsprite_server.log.partition import REMOVALS_MAX, PartitionLog
 from windsprite_server.log.retention import size_budget
@@ -73,7 +73,13 @@ class SegmentCleaner:
             self._note(log)
         self._tasks.append(asyncio.create_task(self._settle_regularly(), name="segment requests"))
         if self._interval is not None:
-            cleaning = self._clean_regularly(self._interval)
+            cleaning = repeat(
+                self._clean_up,
+                self._interval,
+                clock=self._clock,
+                logger=self._logger,
+                failure="segments could not be looked at",
+            )
             self._tasks.append(asyncio.create_task(cleaning, name="segment cleaner"))
 
     async def stop(self) -> None:
@@ -123,16 +129,9 @@ class SegmentCleaner:
         if not self._owing:
             self._is_owing.clear()
 
-    async def _clean_regularly(self, interval: float) -> None:
-        while True:
-            await self._clock.sleep(interval)
-            try:
-                removed = await self.clean()
-            except Exception:
-                self._logger.exception("segments could not be looked at")
-                continue
-            if removed:
-                self._logger.info("segments were removed", count=removed)
+    async def _clean_up(self) -> None:
+        if removed := await self.clean():
+            self._logger.info("segments were removed", count=removed)
 
     async def _settle_regularly(self) -> None:
         while True:

@@ -11,7 +11,7 @@ from typing import Final
 from windsprite_server.commit import Committed, Committer
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
-from windsprite_server.core.tasks import cancel_and_wait
+from windsprite_server.core.tasks import cancel_and_wait, repeat
 from windsprite_server.metadata.commands import DeleteExpiredTokens, OwnedToken
 from windsprite_server.metadata.state import State
 
@@ -44,7 +44,14 @@ class TokenCleaner:
 
     def start(self) -> None:
         """Begin; the first look comes after one interval."""
-        self._task = asyncio.create_task(self._run(), name="token cleaner")
+        running = repeat(
+            self._clean_up,
+            self._interval,
+            clock=self._clock,
+            logger=self._logger,
+            failure="expired tokens could not be deleted",
+        )
+        self._task = asyncio.create_task(running, name="token cleaner")
 
     async def stop(self) -> None:
         """End; a command that is on its way is still carried out."""
@@ -83,13 +90,6 @@ class TokenCleaner:
                 await self._clock.sleep(0)
         return found
 
-    async def _run(self) -> None:
-        while True:
-            await self._clock.sleep(self._interval)
-            try:
-                deleted = await self.clean()
-            except Exception:
-                self._logger.exception("expired tokens could not be deleted")
-                continue
-            if deleted:
-                self._logger.info("expired tokens were deleted", count=deleted)
+    async def _clean_up(self) -> None:
+        if deleted := await self.clean():
+            self._logger.info("expired tokens were deleted", count=deleted)

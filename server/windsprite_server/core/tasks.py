@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
+
+from windsprite_server.core.clock import Clock
+from windsprite_server.core.log_setup import Logger
 
 Result = TypeVar("Result")
 
@@ -30,6 +33,31 @@ async def uninterrupted(work: Coroutine[Any, Any, Result]) -> Result:
     if not task.cancelled():
         task.exception()  # or it would be logged as one that nobody has seen
     raise cancellation
+
+
+async def repeat(
+    work: Callable[[], Awaitable[None]],
+    interval: float,
+    *,
+    clock: Clock,
+    logger: Logger,
+    failure: str,
+) -> None:
+    """Do something again and again, for the first time after one interval, until cancelled.
+
+    Args:
+        work: What fails once is tried again at the next time.
+        interval: Seconds from the end of one time to the next.
+        clock: Says when it is time.
+        logger: Told of what failed.
+        failure: What to tell it.
+    """
+    while True:
+        await clock.sleep(interval)
+        try:
+            await work()
+        except Exception:
+            logger.exception(failure)
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[None] | None) -> None:

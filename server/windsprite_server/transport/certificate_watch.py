@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from windsprite_server.core.clock import Clock
 from windsprite_server.core.log_setup import Logger
-from windsprite_server.core.tasks import cancel_and_wait
+from windsprite_server.core.tasks import cancel_and_wait, repeat
 from windsprite_server.transport.certificate import CertificateError, load_certificate
 
 _SOON: Final = timedelta(days=7)
@@ -56,7 +56,14 @@ class CertificateWatch:
 
     def start(self) -> None:
         """Look at the files from now on."""
-        self._task = asyncio.create_task(self._watch(), name="certificate watch")
+        watching = repeat(
+            self._look,
+            self._interval,
+            clock=self._clock,
+            logger=self._logger,
+            failure="the certificate could not be looked at",
+        )
+        self._task = asyncio.create_task(watching, name="certificate watch")
 
     async def stop(self) -> None:
         """Look no more."""
@@ -67,14 +74,12 @@ class CertificateWatch:
         self._problem = ""
         self._try_to_load()
 
-    async def _watch(self) -> None:
-        while True:
-            await self._clock.sleep(self._interval)
-            signature = self._signature()
-            if signature == self._seen and signature != self._loaded:
-                self._try_to_load()
-            self._seen = signature
-            self._tell_age()
+    async def _look(self) -> None:
+        signature = self._signature()
+        if signature == self._seen and signature != self._loaded:
+            self._try_to_load()
+        self._seen = signature
+        self._tell_age()
 
     def _try_to_load(self) -> None:
         try:

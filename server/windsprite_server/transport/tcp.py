@@ -10,7 +10,7 @@ from windsprite_protocol.v0_11.decoder import DEFAULT_BUFFER_SIZE
 from windsprite_server.core.address import Address
 from windsprite_server.core.clock import Clock, let_sockets_be_read
 from windsprite_server.core.log_setup import Logger
-from windsprite_server.core.tasks import cancel_and_wait
+from windsprite_server.core.tasks import cancel_and_wait, repeat
 from windsprite_server.transport.certificate_watch import CertificateWatch
 from windsprite_server.transport.limits import TcpLimits
 from windsprite_server.transport.receive_memory import ReceiveMemory
@@ -78,7 +78,14 @@ class TcpListener:
                 self._new_connection, sock=sock, backlog=self.limits.backlog
             )
             self._servers.append(server)
-        self._sweeper = asyncio.create_task(self._sweep(), name="tcp sweep")
+        sweeping = repeat(
+            self._sweep,
+            self._sweep_interval,
+            clock=self.clock,
+            logger=self.logger,
+            failure="connections could not be looked at",
+        )
+        self._sweeper = asyncio.create_task(sweeping, name="tcp sweep")
         return Address(address.host, port)
 
     async def stop(self, drain_seconds: float) -> None:
@@ -129,19 +136,17 @@ class TcpListener:
 
     async def _sweep(self) -> None:
         """Look for connections that hold something and make no progress."""
-        while True:
-            await self.clock.sleep(self._sweep_interval)
-            await let_sockets_be_read(self.clock)
-            now = self.clock.monotonic()
-            for connection in tuple(self._connections):
-                connection.check_progress(now)
-            if self._refused:
-                self.logger.warning(
-                    "connections were refused: there are too many",
-                    count=self._refused,
-                    limit=self.limits.max_connections,
-                )
-                self._refused = 0
+        await let_sockets_be_read(self.clock)
+        now = self.clock.monotonic()
+        for connection in tuple(self._connections):
+            connection.check_progress(now)
+        if self._refused:
+            self.logger.warning(
+                "connections were refused: there are too many",
+                count=self._refused,
+                limit=self.limits.max_connections,
+            )
+            self._refused = 0
 
     # What connections call
 

@@ -1,11 +1,15 @@
 """Work that goes on although nobody wants its result any more, and the end of work for ever."""
 
 import asyncio
+import io
+import json
 from typing import Any
 
 import pytest
 
-from windsprite_server.core.tasks import cancel_and_wait, uninterrupted
+from support.clock import ManualClock
+from windsprite_server.core.log_setup import make_logger
+from windsprite_server.core.tasks import cancel_and_wait, repeat, uninterrupted
 
 
 async def turns(count: int = 3) -> None:
@@ -93,3 +97,31 @@ async def test_what_work_in_the_background_has_failed_with_is_raised() -> None:
         await cancel_and_wait(failed, other)
     with pytest.raises(asyncio.CancelledError):
         await other
+
+
+async def test_what_is_repeated_goes_on_after_a_failure() -> None:
+    clock, log = ManualClock(), io.StringIO()
+    began: list[float] = []
+
+    async def work() -> None:
+        began.append(clock.monotonic())
+        await clock.sleep(1)
+        if len(began) == 2:
+            raise LookupError("not now")
+
+    task = asyncio.create_task(
+        repeat(
+            work,
+            10,
+            clock=clock,
+            logger=make_logger(log_format="json", level="info", stream=log, clock=clock),
+            failure="it did not work",
+        )
+    )
+    await clock.advance(45)
+    assert began == [10, 21, 32, 43]
+    (told,) = map(json.loads, log.getvalue().splitlines())
+    assert (told["level"], told["event"]) == ("error", "it did not work")
+    assert "LookupError: not now" in told["exception"]
+    await cancel_and_wait(task)
+    assert task.cancelled()

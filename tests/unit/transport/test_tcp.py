@@ -23,6 +23,7 @@ from windsprite_protocol.model.system import (
     SnapshotKind,
 )
 from windsprite_server.handlers.dispatcher import Handler
+from windsprite_server.transport.tcp_connection import TcpConnection
 from windsprite_server.transport.untaken import SMALL
 
 FAILURE = 1
@@ -613,6 +614,26 @@ async def test_who_fills_its_memory_in_earnest_may_take_its_time() -> None:
             assert len(await other.receive_many(1)) == 1
             await sending
             assert node.events() == []
+
+
+async def test_a_failure_does_not_end_the_looking_at_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = itertools.count()
+    check_progress = TcpConnection.check_progress
+
+    def failing_once(connection: TcpConnection, now: float) -> None:
+        if not next(looked):
+            raise RuntimeError("not now")
+        check_progress(connection, now)
+
+    monkeypatch.setattr(TcpConnection, "check_progress", failing_once)
+    async with tcp_node(frame_timeout=30) as node, node.client() as client:
+        await client.send(b"begun")
+        await node.until(lambda: node.open_connections == 1)
+        await node.clock.advance(32)
+        await node.until(lambda: node.open_connections == 0)
+        assert len(node.events("could not be looked at", "error")) == 1
 
 
 # --- The client ends its side -------------------------------------------------------------------
