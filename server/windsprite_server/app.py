@@ -339,25 +339,33 @@ class Server:
 async def serve(
     settings: Settings, logger: Logger, recent_log: RecentLog, ready_file: Path | None
 ) -> None:
-    """Run a server until a signal asks it to stop; a second one stops the process at once."""
+    """Run a server until a signal asks it to stop.
+
+    A second SIGTERM or SIGINT stops the process at once. SIGHUP, which a terminal sends that is
+    closed, asks to stop too, unless it was ignored from the start; with TLS it reads the
+    certificate again instead.
+    """
     loop = asyncio.get_running_loop()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     stopping = asyncio.Event()
 
     def stop(number: signal.Signals) -> None:
         logger.info("stopping", signal=number.name)
-        loop.remove_signal_handler(signal.SIGTERM)
-        loop.remove_signal_handler(signal.SIGINT)
+        if number is not signal.SIGHUP:  # of a closed terminal both shell and system may tell
+            loop.remove_signal_handler(signal.SIGTERM)
+            loop.remove_signal_handler(signal.SIGINT)
         stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     loop.set_exception_handler(lambda _, context: _tell_unhandled(context, logger))
     server = Server(settings, logger, recent_log=recent_log)
-    gc.disable()  # nearly all that a start makes stays, so looking for garbage would be in vain
-    running = await server.start()
     if settings.tcp.tls.enabled:
         loop.add_signal_handler(signal.SIGHUP, server.reload)
+    elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
+        loop.add_signal_handler(signal.SIGHUP, stop, signal.SIGHUP)
+    gc.disable()  # nearly all that a start makes stays, so looking for garbage would be in vain
+    running = await server.start()
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)

@@ -70,7 +70,10 @@ def run(
         Parameter(help="The lowest level that is logged."),
     ] = None,
 ) -> int:
-    """Run the server until SIGTERM or SIGINT; a second signal stops it at once.
+    """Run the server until SIGTERM or SIGINT; a second one of them stops it at once.
+
+    SIGHUP, as from a terminal that is closed, stops it too, unless nohup started it. With TLS it
+    reads the certificate and its key again instead.
 
     Settings come from the defaults, then the TOML file, then the environment (WINDSPRITE_ and the
     key in capitals, with two underscores for each dot: WINDSPRITE_TCP__ADDRESS), then these

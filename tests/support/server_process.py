@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,17 @@ class ServerProcess:
         *options: str,
         environment: Mapping[str, str],
         log_file: Path | None = None,
+        through: Sequence[str] = (),
     ) -> None:
+        """Start it.
+
+        Args:
+            folder: For its log and its ready file.
+            options: Those of the command `run`.
+            environment: Variables that concern it.
+            log_file: Another place for its output.
+            through: A program, such as `nohup`, that becomes the one named behind it.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self._log_file = log_file or folder / "server.log"
         self._ready_file = folder / "ready.json"
@@ -31,6 +41,7 @@ class ServerProcess:
         with self._log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 [
+                    *through,
                     *(sys.executable, "-m", "windsprite_server", "run"),
                     *("--ready-file", self._ready_file, "--log-format", "json"),
                     *options,
@@ -124,15 +135,15 @@ def server_process(
     *options: str,
     environment: Mapping[str, str] | None = None,
     log_file: Path | None = None,
+    through: Sequence[str] = (),
 ) -> Iterator[ServerProcess]:
     """A server on a free port, with its data in `folder/data` unless an option says otherwise."""
     settings = {
         "WINDSPRITE_TCP__ADDRESS": "127.0.0.1:0",
         "WINDSPRITE_DATA_DIR": str(folder / "data"),
     }
-    process = ServerProcess(
-        folder, *options, environment=settings | dict(environment or {}), log_file=log_file
-    )
+    given = settings | dict(environment or {})
+    process = ServerProcess(folder, *options, environment=given, log_file=log_file, through=through)
     try:
         yield process
     finally:

@@ -18,6 +18,7 @@ import windsprite
 from support.frames import request
 from support.names import NAMES
 from support.server_process import RestartableServer, ServerProcess, server_process
+from support.waiting import until
 from support.wire_client import WireClient, wire_client
 from windsprite_protocol.batches import NewMessage, build_batch
 from windsprite_protocol.model.identifiers import (
@@ -330,6 +331,19 @@ async def test_a_second_signal_stops_it_at_once(tmp_path: Path) -> None:
             await asyncio.to_thread(process.wait_end, 0.7)
         process.send(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait_end, 20) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("second", [signal.SIGHUP, signal.SIGTERM])
+async def test_a_terminal_that_closes_may_say_so_more_than_once(
+    tmp_path: Path, second: signal.Signals
+) -> None:
+    """The shell tells its jobs; when it has ended the system tells them, and may end a session."""
+    async with held_up(tmp_path, "1 s") as process:
+        process.send(signal.SIGHUP)
+        await until(lambda: any(event["event"] == "stopping" for event in process.events))
+        process.send(second)
+        assert await asyncio.to_thread(process.wait_end) == 0
+        assert process.events[-1]["event"] == "stopped"
 
 
 async def test_who_does_not_read_is_cut_when_the_time_is_over(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from support.frames import frame
-from support.server_process import server_process
+from support.server_process import ServerProcess, server_process
 
 CLUSTER = "0b6f2a4e-5d7c-4c1e-9a3b-6f0e1d2c3b4a"
 
@@ -42,12 +42,28 @@ def test_it_says_when_and_where_clients_can_connect(tmp_path: Path) -> None:
         assert not accepts(ready["tcp"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_either_signal_ends_it_with_0(tmp_path: Path, number: signal.Signals) -> None:
+def stopped_by(server: ServerProcess) -> list[str]:
+    """The signals that asked a server to stop, according to its log."""
+    return [event["signal"] for event in server.events if event["event"] == "stopping"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_each_signal_ends_it_with_0(tmp_path: Path, number: signal.Signals) -> None:
     with server_process(tmp_path) as server:
         server.wait_ready()
         server.send(number)
         assert server.wait_end() == 0
+        assert stopped_by(server) == [number.name]
+        assert server.events[-1]["event"] == "stopped"
+    assert not (tmp_path / "ready.json").exists()
+
+
+def test_nohup_lets_it_outlive_its_terminal(tmp_path: Path) -> None:
+    with server_process(tmp_path, through=["nohup"]) as server:
+        server.wait_ready()
+        server.send(signal.SIGHUP)
+        assert server.stop() == 0
+        assert stopped_by(server) == ["SIGTERM"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -17,6 +17,7 @@ from support.certificates import Authority, Files, Pair
 from support.pages import blocks
 from support.server_process import server_process
 from support.tls_server import TlsServer
+from support.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1024 * 1024
@@ -168,6 +169,18 @@ async def test_files_that_change_are_noticed(server: TlsServer) -> None:
         async with windsprite.connect(server.url(tls_ca_file=ca_file)) as new:
             await new.ping()
         await old.ping()
+
+
+@pytest.mark.parametrize("through", [[], ["nohup"]], ids=["with a terminal", "nohup"])
+async def test_sighup_reads_the_files_and_stops_nothing(tmp_path: Path, through: list[str]) -> None:
+    files = Files(tmp_path, GOOD)
+    settings = environment(files.cert, files.key)
+    with server_process(tmp_path, environment=settings, through=through) as server:
+        server.wait_ready()
+        server.send(signal.SIGHUP)
+        await until(lambda: sum(one["event"] == "certificate loaded" for one in server.events) == 2)
+        assert server.stop() == 0
+        assert [one["signal"] for one in server.events if one["event"] == "stopping"] == ["SIGTERM"]
 
 
 async def test_files_that_are_broken_change_nothing(server: TlsServer) -> None:

@@ -448,7 +448,7 @@ class Settings(BaseSettings):
     shutdown_timeout: Duration = Field(
         default=10,
         ge=0,
-        description="After SIGTERM or SIGINT, requests in flight get so long to finish.",
+        description="When the server is asked to stop, requests in flight get so long to finish.",
     )
     tcp: Tcp = Field(default=Tcp())
     cluster: Cluster = Field(default=Cluster())
