@@ -7,11 +7,11 @@ where it was made. A key that nobody knows is a mistake in each of them.
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from pydantic import ValidationError
+from pydantic import PlainSerializer, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
@@ -37,6 +37,13 @@ _SENTENCES: Final = {
     "path_type": "needs a text",
     "uuid_parsing": "needs a UUID",
     "uuid_type": "needs a UUID",
+}
+# What is said of a limit, by the type of the error, and where the error has it.
+_LIMITS: Final = {
+    "greater_than": ("must be more than", "gt"),
+    "greater_than_equal": ("must be at least", "ge"),
+    "less_than": ("must be less than", "lt"),
+    "less_than_equal": ("must be at most", "le"),
 }
 
 
@@ -184,9 +191,21 @@ def _sentence(
     }.get(_origin(key, origins), key)
     if details["type"] == "extra_forbidden":
         return f"{place} is unknown{_hint(key, [*keys(), *_tables()])}"
-    ours = _SENTENCES.get(details["type"]) or details.get("ctx", {}).get("error")
+    context = details.get("ctx", {})
+    if details["type"] in _LIMITS:
+        words, name = _LIMITS[details["type"]]
+        return f"{place}: {words} {_shown(key, context[name])}"
+    ours = _SENTENCES.get(details["type"]) or context.get("error")
     theirs = details["msg"]
     return f"{place}: {ours or theirs[:1].lower() + theirs[1:]}"
+
+
+def _shown(key: str, limit: float) -> str:
+    """A limit of a setting in the form in which its value is written: a size, a duration."""
+    for each in dict(fields(Settings))[key].metadata:
+        if isinstance(each, PlainSerializer):
+            return cast("Callable[[float], str]", each.func)(limit)
+    return str(limit)
 
 
 def _origin(key: str, origins: Mapping[str, Origin]) -> Origin:

@@ -174,17 +174,37 @@ def test_two_settings_in_one_process_are_independent() -> None:
             '[tcp]\naddress = "127.0.0.1"',
             "settings.toml: tcp.address: '127.0.0.1' needs a port, as in 127.0.0.1:8090",
         ),
-        ('[limits]\nmax_frame_size = "1 KiB"', "settings.toml: limits.max_frame_size: "),
+        (
+            '[limits]\nmax_frame_size = "1 KiB"',
+            "settings.toml: limits.max_frame_size: must be at least 4 KiB",
+        ),
         ("[limits]\nmax_frame_size = true", "settings.toml: limits.max_frame_size: "),
-        ("[limits]\nmax_connections = 0", "settings.toml: limits.max_connections: "),
+        (
+            "[limits]\nmax_connections = 0",
+            "settings.toml: limits.max_connections: must be at least 1",
+        ),
+        (
+            "[limits]\nmax_connections = 1_000_001",
+            "settings.toml: limits.max_connections: must be at most 1000000",
+        ),
+        (
+            '[heartbeat]\ninterval = "1 ms"',
+            "settings.toml: heartbeat.interval: must be at least 100ms",
+        ),
         (
             "shutdown_timeout = 10",
             "settings.toml: shutdown_timeout: needs a text with a unit, such as '10 s'",
         ),
         ('shutdown_timeout = "2 years"', "settings.toml: shutdown_timeout: '2 years' is longer"),
-        ('[limits]\nframe_timeout = "0"', "settings.toml: limits.frame_timeout: "),
+        (
+            '[limits]\nframe_timeout = "0"',
+            "settings.toml: limits.frame_timeout: must be more than 0",
+        ),
         ('[limits]\nwrite_low_water = "5 MiB"', "limits: write_low_water must not be above"),
-        ('[limits]\nwrite_high_water = "2 GiB"', "settings.toml: limits.write_high_water: "),
+        (
+            '[limits]\nwrite_high_water = "2 GiB"',
+            "settings.toml: limits.write_high_water: must be at most 1 GiB",
+        ),
         ("[limits]\nmax_connections = true", "limits.max_connections: needs a number"),
         ("data_dir = ''", "settings.toml: data_dir: must not be empty"),
         ('data_dir = "a\\u0000b"', "settings.toml: data_dir: must not hold the character NUL"),
