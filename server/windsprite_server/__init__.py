@@ -6,12 +6,17 @@ A program that wants a server of its own needs only `embedded`:
         ...
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from windsprite_server.embedding import EmbeddedServer, embedded
 
 __all__ = ["EmbeddedServer", "embedded"]
+
+EXTRA: Final = frozenset(
+    {"argon2", "cyclopts", "psutil", "pydantic", "pydantic_settings", "rich", "structlog"}
+)
+"""What the extra `windsprite[server]` installs that the server cannot do without."""
 
 
 def __getattr__(name: str) -> object:
@@ -21,6 +26,8 @@ def __getattr__(name: str) -> object:
     try:
         from windsprite_server import embedding  # noqa: PLC0415
     except ModuleNotFoundError as error:
+        if error.name not in EXTRA:
+            raise
         raise ModuleNotFoundError(
             f"the server needs the package {error.name}: pip install 'windsprite[server]'",
             name=error.name,

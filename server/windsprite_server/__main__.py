@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from windsprite_server import EXTRA
+
 _USAGE: Final = 2
 
 
@@ -24,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return run(arguments)
     except ModuleNotFoundError as error:
+        if error.name not in EXTRA:
+            raise
         sys.stderr.write(
             f"windsprite-server: the server needs the package {error.name}\n"
             "  hint: pip install 'windsprite[server]'\n"

@@ -56,14 +56,17 @@ def without_module(name: str, code: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("name", ["cyclopts", "pydantic"])
+CONFIG = (
+    "from importlib.metadata import entry_points\n"
+    "(script,) = entry_points(group='console_scripts', name='windsprite-server')\n"
+    "sys.exit(script.load()(['config']))"
+)
+EMBEDDED = "import windsprite_server\nwindsprite_server.embedded"
+
+
+@pytest.mark.parametrize("name", ["cyclopts", "pydantic", "pydantic_settings"])
 def test_a_missing_extra_says_how_to_install_it(name: str) -> None:
-    done = without_module(
-        name,
-        "from importlib.metadata import entry_points\n"
-        "(script,) = entry_points(group='console_scripts', name='windsprite-server')\n"
-        "sys.exit(script.load()(['config']))",
-    )
+    done = without_module(name, CONFIG)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"windsprite-server: the server needs the package {name}\n"
@@ -71,12 +74,23 @@ def test_a_missing_extra_says_how_to_install_it(name: str) -> None:
     )
 
 
-def test_a_missing_extra_is_named_to_programs() -> None:
-    done = without_module("structlog", "import windsprite_server\nwindsprite_server.embedded")
+@pytest.mark.parametrize("name", ["argon2", "psutil", "pydantic", "pydantic_settings", "structlog"])
+def test_a_missing_extra_is_named_to_programs(name: str) -> None:
+    done = without_module(name, EMBEDDED)
     assert done.stderr.endswith(
-        "ModuleNotFoundError: the server needs the package structlog: "
+        f"ModuleNotFoundError: the server needs the package {name}: "
         "pip install 'windsprite[server]'\n"
     )
+
+
+@pytest.mark.parametrize("code", [CONFIG, EMBEDDED])
+@pytest.mark.parametrize("name", ["windsprite_server.settings", "tomllib"])
+def test_a_module_that_no_extra_has_is_not_taken_for_one(name: str, code: str) -> None:
+    done = without_module(name, code)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert f"'{name}'" in done.stderr or f"import of {name} halted" in done.stderr
+    assert "windsprite[server]" not in done.stderr
 
 
 def test_help_does_not_load_the_server() -> None:
