@@ -206,8 +206,6 @@ class Server:
         limits = settings.limits
         passwords = Passwords(threads=limits.login_threads, max_waiting=limits.max_waiting_logins)
         self._open.callback(passwords.close)
-        await self._create_root(state, committer, passwords, directory)
-
         self._start_heartbeats(sessions, coordinator.groups)
         self._start_token_cleaner(state, committer)
         segment_cleaner = self._start_segment_cleaner(state, partitions)
@@ -238,7 +236,10 @@ class Server:
             wire, _tcp_limits(settings), replies, clock, logger, certificate=certificate
         )
         self._open.push_async_callback(listener.stop, settings.shutdown_timeout)
-        address = await listener.start(settings.tcp.address)
+        address = await listener.listen(settings.tcp.address)
+        # Only now: its password may depend on the address, which may not be what was meant.
+        await self._create_root(state, committer, passwords, directory)
+        await listener.accept()
         return Running(address, str(identity.cluster_id), settings.node.name)
 
     async def _open_partitions(

@@ -114,6 +114,7 @@ async def tcp_node(
     host: str = "127.0.0.1",
     sweep_interval: float = 1.0,
     send_memory: int = 512 * MIB,
+    accepts: bool = True,
     **limits: Any,
 ) -> AsyncIterator[TcpNode]:
     """A listener on a free port; by default pings are answered, and snapshots are large."""
@@ -123,8 +124,10 @@ async def tcp_node(
         sweep_interval,
         send_memory,
     )
-    node.address = await node.listener.start(Address(host, 0))
+    node.address = await node.listener.listen(Address(host, 0))
     try:
+        if accepts:
+            await node.listener.accept()
         yield node
     finally:
         await node.listener.stop(0)

@@ -68,8 +68,9 @@ async def tls_node(
 ) -> AsyncIterator[TlsNode]:
     """A listener on a free port; by default pings are answered, and snapshots are large."""
     node = TlsNode(folder, handlers or {Ping: ping, GetSnapshot: snapshot(MIB)}, **limits)
-    node.address = await node.listener.start(Address(host, 0))
+    node.address = await node.listener.listen(Address(host, 0))
     try:
+        await node.listener.accept()
         yield node
     finally:
         await node.listener.stop(0)

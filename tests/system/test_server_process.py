@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+import windsprite
 from support.frames import frame
 from support.server_process import ServerProcess, server_process
 
@@ -185,6 +186,21 @@ def test_an_address_that_is_not_ours_ends_it_with_1_and_is_named(
         assert server.wait_end() == 1
         assert server.events[-1]["event"] == "cannot run"
         assert reason in server.events[-1]["reason"]
+
+
+@pytest.mark.parametrize("address", ["no-such-host.invalid:0", "203.0.113.7:0"])
+async def test_a_first_start_without_an_address_makes_no_root_user(
+    tmp_path: Path, address: str
+) -> None:
+    """Its password would be a random one, also for the address that is given next."""
+    with server_process(tmp_path, "--tcp-address", address) as server:
+        assert server.wait_end() == 1
+    assert not (tmp_path / "data" / "root-password").exists()
+    with server_process(tmp_path) as server:
+        url = f"iggy://iggy:iggy@{server.wait_ready()['tcp']}"
+        async with windsprite.connect(url) as client:
+            await client.get_users()
+        assert server.stop() == 0
 
 
 def test_logs_that_cannot_be_opened_end_it_with_3(tmp_path: Path) -> None:

@@ -64,8 +64,11 @@ class TcpListener:
         self._refused = 0
         self._is_stopping = False
 
-    async def start(self, address: Address) -> Address:
-        """Listen; returns the address with the port that was really taken.
+    async def listen(self, address: Address) -> Address:
+        """Take an address; who connects has to wait until `accept`.
+
+        Returns:
+            The address with the port that was really taken.
 
         Raises:
             OSError: The address is taken or not ours.
@@ -75,9 +78,18 @@ class TcpListener:
         port: int = sockets[0].getsockname()[1]
         for sock in sockets:
             server = await loop.create_server(
-                self._new_connection, sock=sock, backlog=self.limits.backlog
+                self._new_connection,
+                sock=sock,
+                backlog=self.limits.backlog,
+                start_serving=False,
             )
             self._servers.append(server)
+        return Address(address.host, port)
+
+    async def accept(self) -> None:
+        """Serve those who have connected since `listen`, and who does from now on."""
+        for server in self._servers:
+            await server.start_serving()
         sweeping = repeat(
             self._sweep,
             self._sweep_interval,
@@ -86,7 +98,6 @@ class TcpListener:
             failure="connections could not be looked at",
         )
         self._sweeper = asyncio.create_task(sweeping, name="tcp sweep")
-        return Address(address.host, port)
 
     async def stop(self, drain_seconds: float) -> None:
         """Accept nothing more, let what is being served finish, close all connections.

@@ -63,6 +63,24 @@ async def is_well(node: TcpNode) -> bool:
         return (await other.receive(5)).told.channel == "success"
 
 
+# --- Beginning ----------------------------------------------------------------------------------
+
+
+async def test_who_connects_before_anybody_is_served_waits_for_that() -> None:
+    async with tcp_node(accepts=False) as node, node.client() as client:
+        await client.send(frame())
+        assert await client.is_silent()
+        assert node.open_connections == 0
+        await node.listener.accept()
+        assert (await client.receive()).told.channel == "success"
+
+
+async def test_who_waits_to_be_served_learns_that_nobody_will_be() -> None:
+    async with tcp_node(accepts=False) as node, node.client() as client:
+        await node.listener.stop(0)
+        assert await client.is_closed()
+
+
 # --- Order --------------------------------------------------------------------------------------
 
 
