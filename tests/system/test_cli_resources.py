@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+import windsprite
 from support.command_line import CommandLine
 from support.server_process import server_process
 
@@ -220,6 +221,40 @@ def test_what_is_missing_is_named(cli: CommandLine, stream: str) -> None:
     assert (result.code, result.out) == (1, b"")
     assert "no topic 'no-such-topic'" in result.err
     assert cli("topic", "update", stream, "no-such-topic", "--compression", "gzip").code == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "stream create STREAM",
+        "stream rename 4242 x",
+        "stream purge 4242",
+        "stream delete 4242",
+        "topic create 4242 t",
+        "topic trim 4242 t --partition 0 --segments 1",
+        "topic purge 4242 t",
+        "topic delete 4242 t",
+        "group create 4242 t g",
+        "group delete 4242 t g",
+        "offset set 4242 t 1 --partition 0 --consumer 1",
+        "offset set 4242 t 1 --partition 0 --group g",
+        "offset delete 4242 t --partition 0 --consumer 1",
+        "user rename 4242 x-man",
+        "user status 4242 inactive",
+        "user delete 4242",
+        "token delete 4242",
+    ],
+)
+def test_errors_are_told_in_words_of_the_command_line(
+    cli: CommandLine, stream: str, command: str
+) -> None:
+    """Those of methods say nothing to somebody who has typed a command."""
+    noun, verb, *arguments = command.replace("STREAM", stream).split()
+    result = cli(noun, verb, *arguments)
+    assert result.code == 1
+    assert result.err.startswith(f"windsprite: {noun} {verb} ")
+    methods = [name for name in dir(windsprite.Client) if "_" in name.strip("_")]
+    assert [name for name in methods if name in result.err] == []
 
 
 def test_tables_are_plain_in_a_pipe_and_aligned_on_a_terminal(

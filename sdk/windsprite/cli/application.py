@@ -144,7 +144,7 @@ def launch(
     except Exception as error:
         if debug:
             traceback.print_exc()
-        return _complain(error)
+        return _complain(error, application.parse_commands(words)[0])
     return ExitCode.OK
 
 
@@ -176,11 +176,13 @@ def use_own_help(arguments: Sequence[str]) -> None:
         command.help = None
 
 
-def _complain(error: Exception) -> ExitCode:
-    """Tell what went wrong; returns the exit code for it."""
+def _complain(error: Exception, command: Sequence[str]) -> ExitCode:
+    """Tell what went wrong with a command; returns the exit code for it."""
     match error:
-        case CommandError() | windsprite.WindspriteError():
+        case CommandError():
             sentence, hint = error.sentence, error.hint
+        case windsprite.WindspriteError():
+            sentence, hint = _as_typed(error.sentence, command), error.hint
         case OSError(strerror=str(reason)):  # such as no room for the output
             sentence, hint = f"cannot go on: {reason}", ""
         case _:
@@ -191,6 +193,14 @@ def _complain(error: Exception) -> ExitCode:
         sys.stderr.write(f"  hint: {hint}\n")
     is_usage = isinstance(error, UsageError | windsprite.InvalidConnectionString)
     return ExitCode.USAGE if is_usage else ExitCode.FAILED
+
+
+def _as_typed(sentence: str, command: Sequence[str]) -> str:
+    """A sentence of the SDK that names the command where it names the method called for it."""
+    method = sentence.partition(":")[0].partition(" ")[0]
+    if "_" not in method or not hasattr(windsprite.Client, method):
+        return sentence
+    return " ".join(command) + sentence.removeprefix(method)
 
 
 def _replace_missing_files() -> None:
