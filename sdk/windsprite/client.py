@@ -84,8 +84,8 @@ class Client(
         self._address = address
         self._environment = environment or SystemEnvironment()
         self._send_retry = address.options.send_retry
-        if tls is None and address.options.tls:
-            tls = tls_context(address.options.tls_ca_file)
+        if tls is None:
+            tls = tls_context(address.options)
         self._events = Events(on_event)
         self._caller = Caller(address, self._environment, tls, self._events)
         self._memberships = Memberships(

@@ -43,6 +43,8 @@ from windsprite_protocol.v0_11.frames import FrameKind
 
 _KIND_OFFSET: Final = 60
 _WRITE_BUFFER_LIMIT: Final = 4 * 1024 * 1024
+_STRANGER: Final = "check that this is the address of an Iggy or Windsprite server"
+_PERHAPS_TLS: Final = ", and that tls=true is given if it speaks TLS"
 
 
 class Broken(Exception):  # noqa: N818 - internal; says what happened to the exchange
@@ -100,6 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         self.places = Places(max_in_flight)
         self._on_lost = on_lost
         self._pending: deque[_Pending] = deque()
+        self._has_answered = False
         self._timer: asyncio.Handle | None = None
         self._rings_at = 0.0
         self._transport: asyncio.Transport | None = None
@@ -215,7 +218,11 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         reason = f"the connection was lost: {exc}" if exc else "the server closed the connection"
-        self._fail(ConnectionLost(reason, code=ErrorCode.DISCONNECTED))
+        hint = ""
+        if self._pending and not self._has_answered:
+            is_plain = self._transport is None or not self._transport.get_extra_info("sslcontext")
+            hint = _STRANGER + (_PERHAPS_TLS if is_plain else "")
+        self._fail(ConnectionLost(reason, code=ErrorCode.DISCONNECTED, hint=hint))
         self._transport = None
         if not self._closed.done():
             self._closed.set_result(None)
@@ -234,6 +241,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.distrust("an answer to no request")
             return
         pending = self._pending.popleft()
+        self._has_answered = True
         self.places.give_back()
         if not pending.answer.done():
             pending.answer.set_result(frame)
@@ -396,4 +404,6 @@ def _why(error: OSError) -> str:
         return "no answer in time"
     if error.errno is not None and "Connect call failed" in str(error):
         return os.strerror(error.errno)
+    if isinstance(error, ConnectionResetError) and not str(error):
+        return "the server closed the connection"  # in the middle of the TLS handshake
     return error.strerror or str(error) or type(error).__name__

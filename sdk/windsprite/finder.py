@@ -42,6 +42,7 @@ from windsprite.errors import (
 from windsprite.events import Events, LeaderChanged
 from windsprite.retries import NOT_NOW, RESEND
 from windsprite.session import Session
+from windsprite.tls import hint_of
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.model.cluster import ClusterMetadata, GetClusterMetadata
 from windsprite_protocol.v0_11.calling import EvictedError, RemoteError
@@ -185,8 +186,11 @@ class Finder:
             sentence if place in sentence else f"{place}: {sentence}"
             for place, sentence in attempts
         )
+        hints = dict.fromkeys(error.hint for error in self._failures.values() if error.hint)
         return ConnectionFailed(
-            tried or "cannot connect: no server answered in time", attempts=attempts
+            tried or "cannot connect: no server answered in time",
+            attempts=attempts,
+            hint="; ".join(hints),
         )
 
     # --- One pass ------------------------------------------------------------------------------
@@ -226,7 +230,8 @@ class Finder:
                 on_lost=lambda reason: self._on_lost(holder[0], reason) if holder else None,
             )
         except OSError as error:
-            reason = ConnectionFailed(f"cannot connect to {endpoint}: {error}")
+            hint = hint_of(error.__cause__) if self._tls else ""
+            reason = ConnectionFailed(f"cannot connect to {endpoint}: {error}", hint=hint)
             raise Unusable(reason) from error
         holder.append(connection)
         self._roster.connected(endpoint, self._environment.monotonic())

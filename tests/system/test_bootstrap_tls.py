@@ -24,6 +24,13 @@ from windsprite_protocol.model.streams import GetStreams
 CERTIFICATE = Path(__file__).parent.parent / "support" / "server_certificate.pem"
 
 
+OTHER_NAME = (
+    "use a host name or address that is in the certificate of the server, "
+    "or give such a name as tls_domain"
+)
+PERHAPS_TLS = "an Iggy or Windsprite server, and that tls=true is given if it speaks TLS"
+
+
 async def tls_cluster(count: int = 1) -> ScriptedCluster:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(CERTIFICATE)
@@ -49,26 +56,82 @@ async def test_redirects_and_reconnects_over_tls(domain: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    ["tls=true", f"tls=true&tls_ca_file={CERTIFICATE}&tls_domain=other.test"],
+    ("options", "hint"),
+    [
+        ("tls=true", "name the file with the certificate of its issuer as tls_ca_file"),
+        (
+            f"tls=true&tls_ca_file={CERTIFICATE}&tls_domain=other.test",
+            OTHER_NAME,
+        ),
+    ],
     ids=["unknown issuer", "other name"],
 )
 @in_virtual_time
-async def test_a_certificate_that_cannot_be_trusted(options: str) -> None:
+async def test_a_certificate_that_cannot_be_trusted(options: str, hint: str) -> None:
     async with await tls_cluster() as cluster:
-        with pytest.raises(windsprite.ConnectionFailed, match=r"(?i)certificate"):
+        with pytest.raises(windsprite.ConnectionFailed, match=r"(?i)certificate") as caught:
             await connect(cluster.url(options=options))
+        assert caught.value.hint == hint
         assert not cluster.nodes[0].requests
 
 
 @in_virtual_time
 async def test_a_plain_client_on_a_tls_port_and_the_reverse() -> None:
     async with await tls_cluster() as cluster:
-        with pytest.raises(windsprite.ConnectionFailed):
+        with pytest.raises(windsprite.ConnectionFailed, match=PERHAPS_TLS):
             await connect(cluster.url())
     async with await ScriptedCluster().start() as cluster:
         with pytest.raises(windsprite.ConnectionFailed):
             await connect(cluster.url(options=f"tls=true&tls_ca_file={CERTIFICATE}"))
+
+
+@asynccontextmanager
+async def refusing(said: bytes) -> AsyncIterator[str]:
+    """A server that closes every connection once anything was sent to it; its address."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1 << 16)
+        writer.write(said)
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400 Bad Request"], ids=["nothing", "text"])
+@in_virtual_time
+async def test_a_server_that_ends_a_tls_handshake_may_not_speak_tls(said: bytes) -> None:
+    async with refusing(said) as place:
+        with pytest.raises(windsprite.ConnectionFailed, match="check that the server speaks TLS"):
+            await connect(f"iggy://iggy:iggy@{place}?tls=true")
+
+
+@pytest.mark.parametrize("said", [b"", bytes.fromhex("15030300020232")], ids=["nothing", "alert"])
+@pytest.mark.parametrize("credentials", ["iggy:iggy@", None])
+@in_virtual_time
+async def test_a_server_that_ends_a_new_connection_may_speak_tls(
+    said: bytes, credentials: str | None
+) -> None:
+    async with refusing(said) as place:
+        if credentials:
+            with pytest.raises(windsprite.ConnectionFailed, match=PERHAPS_TLS):
+                await connect(f"iggy://{credentials}{place}")
+        else:
+            async with connect(place) as client:
+                with pytest.raises(windsprite.ConnectionLost, match=PERHAPS_TLS):
+                    await client.ping()
+
+
+@in_virtual_time
+async def test_a_server_that_has_answered_needs_no_such_hint() -> None:
+    async with await ScriptedCluster().start() as cluster, connect(cluster.url()) as client:
+        cluster.nodes[0].script(GetStreams, [Cut()] * 9)
+        with pytest.raises(windsprite.ConnectionLost) as caught:
+            await client.get_streams()
+        assert not caught.value.hint
 
 
 @asynccontextmanager
