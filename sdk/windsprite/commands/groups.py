@@ -56,7 +56,7 @@ class GroupCommands(Commands):
         """
         details: ConsumerGroupDetails = await self._caller.call(
             CreateConsumerGroup(stream, topic, name),
-            f"create_consumer_group {name!r}",
+            f"create_consumer_group {name!r} of {topic!r} in {stream!r}",
             time_limit=timeout,
         )
         return details
@@ -76,7 +76,7 @@ class GroupCommands(Commands):
         """
         details: ConsumerGroupDetails | None = await self._caller.call(
             GetConsumerGroup(stream, topic, group),
-            f"get_consumer_group {group!r}",
+            f"get_consumer_group {group!r} of {topic!r} in {stream!r}",
             time_limit=timeout,
         )
         return details
@@ -90,7 +90,9 @@ class GroupCommands(Commands):
             NotFound: There is no such stream or topic.
         """
         groups: tuple[ConsumerGroup, ...] = await self._caller.call(
-            GetConsumerGroups(stream, topic), f"get_consumer_groups {topic!r}", time_limit=timeout
+            GetConsumerGroups(stream, topic),
+            f"get_consumer_groups {topic!r} in {stream!r}",
+            time_limit=timeout,
         )
         # Not every server sorts them.
         return tuple(sorted(groups, key=lambda group: group.id))
@@ -110,7 +112,7 @@ class GroupCommands(Commands):
         """
         await self._caller.call(
             DeleteConsumerGroup(stream, topic, group),
-            f"delete_consumer_group {group!r}",
+            f"delete_consumer_group {group!r} of {topic!r} in {stream!r}",
             time_limit=timeout,
         )
         self._memberships.forget(Group(stream, topic, group))
@@ -131,7 +133,7 @@ class GroupCommands(Commands):
         Raises:
             NotFound: There is no such stream, topic or group.
         """
-        doing = f"join_consumer_group {group!r}"
+        doing = f"join_consumer_group {group!r} of {topic!r} in {stream!r}"
         await self._memberships.join(
             Group(stream, topic, group), doing, self._caller.deadline(timeout)
         )
@@ -149,7 +151,7 @@ class GroupCommands(Commands):
         Raises:
             NotFound: There is no such stream, topic or group, or this client is no member.
         """
-        doing = f"leave_consumer_group {group!r}"
+        doing = f"leave_consumer_group {group!r} of {topic!r} in {stream!r}"
         await self._memberships.leave(
             Group(stream, topic, group), doing, self._caller.deadline(timeout)
         )
@@ -167,7 +169,7 @@ class GroupCommands(Commands):
         `poll` does this by itself when it has to. Nothing tells whether the group, the topic and
         the stream exist.
         """
-        doing = f"sync_consumer_group {group!r}"
+        doing = f"sync_consumer_group {group!r} of {topic!r} in {stream!r}"
         return await self._memberships.sync(
             Group(stream, topic, group), doing, self._caller.deadline(timeout)
         )

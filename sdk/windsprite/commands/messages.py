@@ -83,7 +83,7 @@ class MessageCommands(Commands):
             raise InvalidRequest("send: retry is either safe or at-least-once")
         confirmations: Confirmations = await self._caller.call(
             request,
-            f"send to {topic!r}",
+            f"send to {topic!r} in {stream!r}",
             time_limit=timeout,
             safety=Safety.AT_LEAST_ONCE if mode == "at-least-once" else Safety.WRITE,
             rank=None if ordered else Whole.FREE,
@@ -150,7 +150,7 @@ class MessageCommands(Commands):
             count,
             auto_commit,
         )
-        doing = f"poll {topic!r}"
+        doing = f"poll {topic!r} in {stream!r}"
         polled: PolledMessages
         if is_member:
             deadline = self._caller.deadline(timeout)

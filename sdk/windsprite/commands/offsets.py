@@ -40,7 +40,7 @@ class OffsetCommands(Commands):
         """
         offset: ConsumerOffset | None = await self._caller.call(
             GetConsumerOffset(reader_of(consumer, group), stream, topic, partition),
-            f"get_consumer_offset {topic!r}",
+            f"get_consumer_offset {topic!r} in {stream!r}",
             time_limit=timeout,
         )
         return offset
@@ -68,7 +68,7 @@ class OffsetCommands(Commands):
             StoreConsumerOffset(
                 reader_of(consumer, group), stream, topic, partition, offset, AckLevel.QUORUM
             ),
-            f"store_consumer_offset {topic!r}",
+            f"store_consumer_offset {topic!r} in {stream!r}",
             time_limit=timeout,
         )
 
@@ -92,6 +92,6 @@ class OffsetCommands(Commands):
             DeleteConsumerOffset(
                 reader_of(consumer, group), stream, topic, partition, AckLevel.QUORUM
             ),
-            f"delete_consumer_offset {topic!r}",
+            f"delete_consumer_offset {topic!r} in {stream!r}",
             time_limit=timeout,
         )

@@ -80,7 +80,7 @@ class TopicCommands(Commands):
             AlreadyExists: There is a topic with this name.
             InvalidRequest: An option or the number of partitions is out of bounds.
         """
-        doing = f"create_topic {name!r}"
+        doing = f"create_topic {name!r} in {stream!r}"
         block = options_for_create(
             doing,
             {
@@ -107,7 +107,7 @@ class TopicCommands(Commands):
     ) -> TopicDetails | None:
         """A topic and its partitions; None if there is no such topic or stream."""
         details: TopicDetails | None = await self._caller.call(
-            GetTopic(stream, topic), f"get_topic {topic!r}", time_limit=timeout
+            GetTopic(stream, topic), f"get_topic {topic!r} in {stream!r}", time_limit=timeout
         )
         return details
 
@@ -149,7 +149,7 @@ class TopicCommands(Commands):
             AlreadyExists: Another topic has this name.
             InvalidRequest: An option is out of bounds or cannot be changed.
         """
-        doing = f"update_topic {topic!r}"
+        doing = f"update_topic {topic!r} in {stream!r}"
         block = options_for_update(
             doing,
             {
@@ -170,7 +170,7 @@ class TopicCommands(Commands):
             NotFound: There is no such stream or topic.
         """
         await self._caller.call(
-            PurgeTopic(stream, topic), f"purge_topic {topic!r}", time_limit=timeout
+            PurgeTopic(stream, topic), f"purge_topic {topic!r} in {stream!r}", time_limit=timeout
         )
 
     async def delete_topic(
@@ -182,7 +182,7 @@ class TopicCommands(Commands):
             NotFound: There is no such stream or topic.
         """
         await self._caller.call(
-            DeleteTopic(stream, topic), f"delete_topic {topic!r}", time_limit=timeout
+            DeleteTopic(stream, topic), f"delete_topic {topic!r} in {stream!r}", time_limit=timeout
         )
 
     async def create_partitions(
@@ -196,7 +196,7 @@ class TopicCommands(Commands):
         """
         await self._caller.call(
             CreatePartitions(stream, topic, count),
-            f"create_partitions {topic!r}",
+            f"create_partitions {topic!r} in {stream!r}",
             time_limit=timeout,
         )
 
@@ -211,7 +211,7 @@ class TopicCommands(Commands):
         """
         await self._caller.call(
             DeletePartitions(stream, topic, count),
-            f"delete_partitions {topic!r}",
+            f"delete_partitions {topic!r} in {stream!r}",
             time_limit=timeout,
         )
 
@@ -231,6 +231,6 @@ class TopicCommands(Commands):
         """
         await self._caller.call(
             DeleteSegments(stream, topic, partition, count),
-            f"delete_segments {topic!r}",
+            f"delete_segments {topic!r} in {stream!r}",
             time_limit=timeout,
         )

@@ -62,7 +62,7 @@ class BatchSender:
         self._topic = topic
         self._safety = safety
         self._time_limit = time_limit
-        self._doing = f"send to {topic!r}"
+        self._doing = f"send to {topic!r} in {stream!r}"
 
     async def send(self, batch: Batch) -> Confirmation | None:
         """Store a batch; where it is, or None if the server did not say.
