@@ -10,7 +10,8 @@ What differs from the official parser, each time towards fewer surprises:
   can be written (`%40` for `@`); the official clients take `%40` literally. A password with a
   plain `%` has to be written with `%25` here. `+` stays `+`;
 - what the official parser ignores is refused: text behind the port, port 0, a repeated option,
-  a boolean other than `true` or `false`, a host name that cannot be one.
+  a boolean other than `true` or `false`, a host name that cannot be one. A client refuses options
+  about TLS without `tls=true`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
+from windsprite.arguments import wrong_field
 from windsprite.errors import InvalidConnectionString
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.text_forms import parse_interval, parse_size
@@ -108,8 +110,10 @@ class Options:
 
     Attributes:
         tls: Use TLS; certificates are always checked.
-        tls_domain: The name to expect in the server's certificate; empty: the host dialled.
-        tls_ca_file: PEM file with the only certificates to trust; None: those of the system.
+        tls_domain: The name to expect in the server's certificate; empty: the host dialled. Needs
+            `tls`, or the `tls_context` of `connect`.
+        tls_ca_file: PEM file with the only certificates to trust; None: those of the system. Needs
+            `tls`.
         reconnection_retries: Further passes over all servers after a failed one; None: unlimited.
         reconnection_interval: The first reconnect waits a random time up to this one; the limit
             doubles with each failed pass.
@@ -146,6 +150,10 @@ class Options:
     send_retry: RetryMode = "safe"
 
     def __post_init__(self) -> None:
+        wrong = wrong_field(self)
+        if wrong is not None:
+            name, reason = wrong
+            raise _invalid(reason, _IN_SECONDS if name in _DURATIONS else "")
         for name in _POSITIVE:
             value = getattr(self, name)
             if not 0 < value < float("inf"):
@@ -173,6 +181,8 @@ _POSITIVE: Final = (
     "connect_timeout",
     "request_timeout",
 )
+_DURATIONS: Final = frozenset({*_POSITIVE, "reestablish_after"})
+_IN_SECONDS: Final = "give seconds; units such as 500ms are for connection strings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +266,15 @@ class Address:
             TypeError: There is no such option.
             InvalidConnectionString: A value is out of bounds.
         """
+        names = Options.__dataclass_fields__
+        for name in changes:
+            if name not in names:
+                similar = difflib.get_close_matches(name, names, n=1)
+                hint = (
+                    f"did you mean {similar[0]}?" if similar else f"there are: {', '.join(names)}"
+                )
+                message = f"connect: there is no option {name!r} ({hint})"
+                raise TypeError(message)
         return replace(self, options=replace(self.options, **changes))
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windsprite.address import (
     DEFAULT_CONNECTION_STRING,
@@ -15,6 +15,7 @@ from windsprite.address import (
     Password,
     Token,
 )
+from windsprite.arguments import checked
 from windsprite.client import Client
 from windsprite.environment import Environment
 from windsprite.errors import InvalidRequest
@@ -26,6 +27,18 @@ class Connecting:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+
+    if not TYPE_CHECKING:  # type checkers see by themselves that it is no client
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - never returns
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if hasattr(Client, name):
+                message = (
+                    f"connect() has to be awaited before {name!r} can be used: "
+                    "client = await windsprite.connect(...), "
+                    "or async with windsprite.connect(...) as client"
+                )
+            raise AttributeError(message, name=name, obj=self)
 
     def __await__(self) -> Generator[Any, None, Client]:
         return self._connect().__await__()
@@ -50,6 +63,7 @@ class Connecting:
         return self._client
 
 
+@checked
 def connect(
     servers: str | Address | Sequence[str] = DEFAULT_CONNECTION_STRING,
     *,

@@ -1,4 +1,5 @@
 import dataclasses
+import ssl
 from pathlib import Path
 from urllib.parse import quote
 
@@ -226,3 +227,16 @@ def test_options_of_connect() -> None:
         windsprite.connect("h", username="u", password="p", token="t")
     with pytest.raises(windsprite.InvalidRequest, match="cannot read"):
         windsprite.connect("iggy://u:p@h?tls=true&tls_ca_file=/nowhere.pem")
+
+
+def test_what_is_said_about_tls_without_wanting_it_is_refused() -> None:
+    for options in ("tls_ca_file=/ca.pem", "tls=false&tls_ca_file=/ca.pem", "tls_domain=n.test"):
+        with pytest.raises(InvalidConnectionString, match=r"given without tls=true \(add tls=true"):
+            windsprite.connect(f"iggy://u:p@h?{options}")
+    for option in ({"tls_ca_file": "/ca.pem"}, {"tls_domain": "n.test"}):
+        with pytest.raises(
+            InvalidConnectionString, match=rf"{next(iter(option))} is given without"
+        ):
+            windsprite.connect("h", **option)
+    windsprite.connect("iggy://u:p@h?tls_domain=n.test", tls=True)
+    windsprite.connect("h", tls_domain="n.test", tls_context=ssl.create_default_context())
