@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
-from windsprite.arguments import wrong_field
 from windsprite.errors import InvalidConnectionString
 from windsprite_protocol.errors import ErrorCode
 from windsprite_protocol.text_forms import parse_interval, parse_size
@@ -150,12 +149,10 @@ class Options:
     send_retry: RetryMode = "safe"
 
     def __post_init__(self) -> None:
-        wrong = wrong_field(self)
-        if wrong is not None:
-            name, reason = wrong
-            raise _invalid(reason, _IN_SECONDS if name in _DURATIONS else "")
         for name in _POSITIVE:
             value = getattr(self, name)
+            if isinstance(value, str):
+                raise _invalid(f"{name} has to be a number", _IN_SECONDS)
             if not 0 < value < float("inf"):
                 raise _invalid(f"{name} has to be more than 0 and finite")
         if not 0 <= self.reestablish_after < float("inf"):
@@ -181,7 +178,6 @@ _POSITIVE: Final = (
     "connect_timeout",
     "request_timeout",
 )
-_DURATIONS: Final = frozenset({*_POSITIVE, "reestablish_after"})
 _IN_SECONDS: Final = "give seconds; units such as 500ms are for connection strings"
 
 

@@ -15,7 +15,6 @@ from windsprite.address import (
     Password,
     Token,
 )
-from windsprite.arguments import checked
 from windsprite.client import Client
 from windsprite.environment import Environment
 from windsprite.errors import InvalidRequest
@@ -63,7 +62,6 @@ class Connecting:
         return self._client
 
 
-@checked
 def connect(
     servers: str | Address | Sequence[str] = DEFAULT_CONNECTION_STRING,
     *,

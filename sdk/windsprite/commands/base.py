@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from windsprite.address import RetryMode
-from windsprite.arguments import check_methods
 from windsprite.caller import Caller
 from windsprite.environment import Environment
 from windsprite.memberships import Memberships
@@ -23,8 +22,3 @@ class Commands:
     _memberships: Memberships
     _environment: Environment
     _send_retry: RetryMode
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
-            check_methods(cls)  # but not those that a program adds
