@@ -154,6 +154,7 @@ class Reader:
                 "WINDSPRITE_SERVER": f"iggy://iggy:iggy@{self.address}",
                 "COLUMNS": "200",
                 "PYTHONUNBUFFERED": "1",
+                "PYTEST_ADDOPTS": "",
                 "PYTHONWARNINGS": "ignore",  # those of other packages are not told in the pages
             },
             stdin=subprocess.DEVNULL,

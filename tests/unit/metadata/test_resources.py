@@ -539,16 +539,20 @@ def test_the_first_moment_and_the_first_ids_are_like_any_other() -> None:
 def test_thousands_of_streams_cost_no_more_each() -> None:
     machine = Machine()
 
-    def seconds_for(first: int, count: int) -> float:
-        began = time.perf_counter()
-        for number in range(first, first + count):
-            machine.do(c.CreateStream(f"stream {number}"))
-        return time.perf_counter() - began
+    def seconds_for(first: int, end: int) -> float:
+        """Of the quickest hundred, as others may want the processor meanwhile."""
+        taken = []
+        for hundred in range(first, end, 100):
+            began = time.perf_counter()
+            for number in range(hundred, hundred + 100):
+                machine.do(c.CreateStream(f"stream {number}"))
+            taken.append(time.perf_counter() - began)
+        return min(taken)
 
     early = seconds_for(0, 2000)
-    seconds_for(2000, 16_000)
-    late = seconds_for(18_000, 2000)
-    assert late < 10 * early + 0.1
+    seconds_for(2000, 18_000)
+    late = seconds_for(18_000, 20_000)
+    assert late < 10 * early
     for number in range(0, 20_000, 2):
         machine.do(c.DeleteStream(number))
     assert machine.do(c.CreateStream("again")).stream.id == 0

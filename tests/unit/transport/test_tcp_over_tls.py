@@ -41,8 +41,13 @@ def _over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain, "WireClient", secure_client)
 
 
-# A connection too many is cut before its handshake, which `test_tls` has a test for.
-_OTHERWISE = {"test_one_connection_too_many_is_closed_and_the_others_are_not"}
+_OTHERWISE = {
+    # A connection too many is cut before its handshake, which `test_tls` has a test for.
+    "test_one_connection_too_many_is_closed_and_the_others_are_not",
+    # Nobody answers a handshake before anybody is served.
+    "test_who_connects_before_anybody_is_served_waits_for_that",
+    "test_who_waits_to_be_served_learns_that_nobody_will_be",
+}
 
 globals().update(
     (name, value)
