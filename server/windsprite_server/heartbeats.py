@@ -58,14 +58,14 @@ class Heartbeats:
 
     def start(self) -> None:
         """Begin; the first look comes after one interval."""
-        running = repeat(
+        self._task = repeat(
             self._look,
             self._interval,
+            name="heartbeats",
             clock=self._clock,
             logger=self._logger,
             failure="silent clients could not be looked for",
         )
-        self._task = asyncio.create_task(running, name="heartbeats")
 
     async def stop(self) -> None:
         """End; sessions stay what they are."""

@@ -76,11 +76,12 @@ class SegmentCleaner:
             cleaning = repeat(
                 self._clean_up,
                 self._interval,
+                name="segment cleaner",
                 clock=self._clock,
                 logger=self._logger,
                 failure="segments could not be looked at",
             )
-            self._tasks.append(asyncio.create_task(cleaning, name="segment cleaner"))
+            self._tasks.append(cleaning)
 
     async def stop(self) -> None:
         """End; files whose removal has begun are still removed."""

@@ -44,14 +44,14 @@ class TokenCleaner:
 
     def start(self) -> None:
         """Begin; the first look comes after one interval."""
-        running = repeat(
+        self._task = repeat(
             self._clean_up,
             self._interval,
+            name="token cleaner",
             clock=self._clock,
             logger=self._logger,
             failure="expired tokens could not be deleted",
         )
-        self._task = asyncio.create_task(running, name="token cleaner")
 
     async def stop(self) -> None:
         """End; a command that is on its way is still carried out."""

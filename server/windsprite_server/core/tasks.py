@@ -35,29 +35,38 @@ async def uninterrupted(work: Coroutine[Any, Any, Result]) -> Result:
     raise cancellation
 
 
-async def repeat(
+def repeat(
     work: Callable[[], Awaitable[None]],
     interval: float,
     *,
+    name: str,
     clock: Clock,
     logger: Logger,
     failure: str,
-) -> None:
-    """Do something again and again, for the first time after one interval, until cancelled.
+) -> asyncio.Task[None]:
+    """Do something in the background again and again, for the first time after one interval.
 
     Args:
         work: What fails once is tried again at the next time.
         interval: Seconds from the end of one time to the next.
+        name: What the task is called.
         clock: Says when it is time.
         logger: Told of what failed.
         failure: What to tell it.
+
+    Returns:
+        The task, which goes on until it is cancelled.
     """
-    while True:
-        await clock.sleep(interval)
-        try:
-            await work()
-        except Exception:
-            logger.exception(failure)
+
+    async def run() -> None:
+        while True:
+            await clock.sleep(interval)
+            try:
+                await work()
+            except Exception:
+                logger.exception(failure)
+
+    return asyncio.create_task(run(), name=name)
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[None] | None) -> None:

@@ -56,14 +56,14 @@ class CertificateWatch:
 
     def start(self) -> None:
         """Look at the files from now on."""
-        watching = repeat(
+        self._task = repeat(
             self._look,
             self._interval,
+            name="certificate watch",
             clock=self._clock,
             logger=self._logger,
             failure="the certificate could not be looked at",
         )
-        self._task = asyncio.create_task(watching, name="certificate watch")
 
     async def stop(self) -> None:
         """Look no more."""

@@ -90,14 +90,14 @@ class TcpListener:
         """Serve those who have connected since `listen`, and who does from now on."""
         for server in self._servers:
             await server.start_serving()
-        sweeping = repeat(
+        self._sweeper = repeat(
             self._sweep,
             self._sweep_interval,
+            name="tcp sweep",
             clock=self.clock,
             logger=self.logger,
             failure="connections could not be looked at",
         )
-        self._sweeper = asyncio.create_task(sweeping, name="tcp sweep")
 
     async def stop(self, drain_seconds: float) -> None:
         """Accept nothing more, let what is being served finish, close all connections.

@@ -109,14 +109,13 @@ async def test_what_is_repeated_goes_on_after_a_failure() -> None:
         if len(began) == 2:
             raise LookupError("not now")
 
-    task = asyncio.create_task(
-        repeat(
-            work,
-            10,
-            clock=clock,
-            logger=make_logger(log_format="json", level="info", stream=log, clock=clock),
-            failure="it did not work",
-        )
+    task = repeat(
+        work,
+        10,
+        name="work",
+        clock=clock,
+        logger=make_logger(log_format="json", level="info", stream=log, clock=clock),
+        failure="it did not work",
     )
     await clock.advance(45)
     assert began == [10, 21, 32, 43]
