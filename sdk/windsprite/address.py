@@ -19,7 +19,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -265,11 +265,7 @@ class Address:
         names = Options.__dataclass_fields__
         for name in changes:
             if name not in names:
-                similar = difflib.get_close_matches(name, names, n=1)
-                hint = (
-                    f"did you mean {similar[0]}?" if similar else f"there are: {', '.join(names)}"
-                )
-                message = f"connect: there is no option {name!r} ({hint})"
+                message = f"connect: there is no option {name!r} ({_meant(name, names)})"
                 raise TypeError(message)
         return replace(self, options=replace(self.options, **changes))
 
@@ -380,10 +376,13 @@ def _host(text: str) -> str:
 
 def _unknown_option(name: str) -> InvalidConnectionString:
     # The name itself is not shown: it may be a piece of a password with a plain '@' or '?'.
-    similar = difflib.get_close_matches(name, _OPTION_PARSERS, n=1)
-    if similar:
-        return _invalid("it has an unknown option", f"did you mean {similar[0]}?")
-    return _invalid("it has an unknown option", f"there are: {', '.join(_OPTION_PARSERS)}")
+    return _invalid("it has an unknown option", _meant(name, _OPTION_PARSERS))
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    """The option that may have been meant, or all there are."""
+    similar = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {similar[0]}?" if similar else f"there are: {', '.join(known)}"
 
 
 def _options(text: str) -> Options:

@@ -75,12 +75,12 @@ def load_settings(
     Raises:
         SettingsError: With every mistake that was found.
     """
-    variables, problems = _variables(environment)
     borrowed = {  # mistakes are told of the variable that somebody did set
         ours: name
         for name, ours in _BORROWED.items()
         if environment.get(name) and not environment.get(ours)
     }
+    variables, problems = _variables(environment, borrowed)
     sources: list[tuple[Origin, dict[str, Any]]] = [
         ("file", _read_file(file)),
         ("environment", _Environment(Settings, variables)()),
@@ -119,10 +119,12 @@ class _Environment(EnvSettingsSource):
         self.env_vars = {name.lower(): text for name, text in variables.items()}
 
 
-def _variables(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def _variables(
+    environment: Mapping[str, str], borrowed: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
     """The variables that set something, and a sentence for each that is misspelt."""
     known = {variable_name(key) for key in keys()}
-    variables = {ours: text for name, ours in _BORROWED.items() if (text := environment.get(name))}
+    variables = {ours: environment[name] for ours, name in borrowed.items()}
     problems = []
     for name, text in environment.items():
         if name in known:
