@@ -204,6 +204,28 @@ def test_the_end_of_the_program_closes_it(
     assert message.payload == b"the last words"
 
 
+def test_ctrl_c_at_the_moment_a_call_is_handed_over(server: str, stream: str) -> None:
+    """The thread has it already, and the caller has nothing yet with which to cancel it."""
+    script = f"""
+        import asyncio
+        hand_over = asyncio.run_coroutine_threadsafe
+        def interrupted(coroutine, loop):
+            hand_over(coroutine, loop)
+            raise KeyboardInterrupt
+        client = connect()
+        with client.consumer({stream!r}, "t") as consumer:
+            asyncio.run_coroutine_threadsafe = interrupted
+            try:
+                consumer.get()
+            except KeyboardInterrupt:
+                asyncio.run_coroutine_threadsafe = hand_over
+            client.send({stream!r}, "t", [b"sent afterwards"])
+            assert consumer.get(30).payload == b"sent afterwards"
+        client.close()
+    """
+    assert output_of(start_script(server, script)) == ""
+
+
 def test_ctrl_c_ends_a_call_and_nothing_else(server: str, stream: str) -> None:
     script = f"""
         client = connect()

@@ -66,8 +66,12 @@ class LoopThread:
             with self._lock:
                 self._check_open()
                 return asyncio.run_coroutine_threadsafe(coroutine, self._loop.loop)
-        except BaseException:
+        except (ClientClosed, InvalidRequest):
             coroutine.close()
+            raise
+        except BaseException:  # an interrupt: the thread may have begun with it by now
+            with suppress(RuntimeError):  # unless it has ended
+                self._loop.loop.call_soon_threadsafe(_give_up, coroutine)
             raise
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -214,6 +218,15 @@ def _close_at_exit(reference: weakref.ref[LoopThread]) -> None:
     thread = reference()
     if thread is not None:
         thread.close()
+
+
+def _give_up(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Cancel what a thread does; to be called in that thread."""
+    for task in asyncio.all_tasks():
+        if task.get_coro() is coroutine:
+            task.cancel()
+            return
+    coroutine.close()
 
 
 def _closed() -> ClientClosed:
